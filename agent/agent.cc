@@ -424,6 +424,8 @@ void Agent::Report(std::span<const FlowMeasure> flows) {
   }
   for (wire::FlowReport& report : reports) {
     report.sequence = report_sequence_ + 1;
+    report.sent_us =
+        static_cast<std::uint64_t>(loop_.Now().time_since_epoch() / std::chrono::microseconds(1));
     if (!Transmit(std::move(report))) {
       needs_full_report_ = true;  // the controller cannot apply differences to a lost report
       return;

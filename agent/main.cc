@@ -13,6 +13,7 @@
 #include "agent/flows/flow_groups.h"
 #include "agent/host/device_report.h"
 #include "agent/host/nic_watch.h"
+#include "agent/host/port_routes.h"
 #include "agent/host/transport_readers.h"
 #include "agent/host/unobserved_watch.h"
 #include "agent/local/local_server.h"
@@ -64,7 +65,10 @@ int Run(const io::Daemon& daemon, Configuration config, std::optional<io::CurveC
   const auto nics = NicWatch::Open(config.nics);
   if (!nics) return daemon.ReportError(nics.error());
   const auto is_own = std::bind_front(&NicWatch::Has, nics->get());
-  const Probing probes = OpenProbing(loop, config.probing, is_own);
+  auto routes = PortRoutes::Open();
+  if (!routes) return daemon.ReportError(routes.error());
+  const Probing probes = OpenProbing(loop, config.probing, is_own,
+                                     std::bind_front(&PortRoutes::InterfaceOf, &*routes));
   const Result<void> gave_up = io::KeepOnlyCapabilities(std::vector<int>{CAP_NET_RAW});  // probes
   if (!gave_up) return daemon.ReportError(gave_up.error());
   const auto local = LocalServer::Listen(loop, {.path = config.local_socket}, metrics);

@@ -15,6 +15,30 @@ constexpr std::size_t kMostLinksRelieved = 16;  // of one change, whose flows ar
 // handles reports on paths; the next turn goes on, after the messages that have come meanwhile.
 constexpr Duration kMostOfTurn = std::chrono::microseconds(1'600);
 
+discovery::DiscoveryRun::World MakeDiscoveryWorld(State& state, AgentSessions& sessions,
+                                                  const ControllerOptions& options,
+                                                  EventLoop& loop) {
+  return {.endpoints = [&sessions] { return sessions.ProbingNics(); },
+          .send =
+              [&state, &sessions](const std::string& host, const wire::ProbeOrder& order) {
+                const auto id = state.agents.FindByName(host);
+                return id && sessions.Send(*id, order);
+              },
+          .record_event =
+              [&state, &loop](const std::string& kind, const std::string& text) {
+                state.history.Record(loop.Now(), kind, text);
+              },
+          .background =
+              [&options, &loop](std::function<void()> work, std::function<void()> done) {
+                if (options.background) {
+                  return options.background(std::move(work), std::move(done));
+                }
+                work();
+                loop.Post(std::move(done));
+              },
+          .now = [&loop] { return loop.Now(); }};
+}
+
 }  // namespace
 
 Controller::Controller(fabric::Topology topology, ControllerOptions options, EventLoop& loop,
@@ -28,6 +52,7 @@ Controller::Controller(fabric::Topology topology, ControllerOptions options, Eve
           loop, state_.history, [this] { Turn(); }, metrics),
       learner_(state_.topology, state_.paths, state_.path_map, settings_.now().learner, metrics),
       sessions_(state_, settings_.now(), loop, bus, store, metrics),
+      discovery_(MakeDiscoveryWorld(state_, sessions_, settings_.now(), loop)),
       predictor_(state_, learner_, settings_.now(), metrics),
       failure_plans_(state_, learner_, metrics),
       links_{.health = LinkHealth(state_,
@@ -68,9 +93,9 @@ Controller::Controller(fabric::Topology topology, ControllerOptions options, Eve
       effects_({state_, links_.states, learner_, failure_plans_, placement_, publisher_,
                 verification_.ports, jobs_},
                settings_.now(), loop, MakeEffectsCallbacks(), metrics),
-      operations_(
-          state_, effects_, settings_.now(), loop, store, [this] { planner_.Request(); }, metrics),
-      actions_(state_, links_.states, settings_, jobs_, operations_, store),
+      operations_{.queue{state_, effects_, settings_.now(), loop, store,
+                         [this] { planner_.Request(); }, metrics},
+                  .actions{state_, links_.states, settings_, jobs_, operations_.queue, store}},
       planner_(state_, predictor_, failure_plans_, settings_.now(), loop, MakePlannerCallbacks(),
                metrics),
       metrics_(metrics),
@@ -94,7 +119,7 @@ ActionEffects::Callbacks Controller::MakeEffectsCallbacks() {
 
 BackgroundPlanner::Callbacks Controller::MakePlannerCallbacks() {
   return {.has_time = [this] { return !turns_.is_late(); },
-          .is_held = [this] { return operations_.AwaitsAgents(); },
+          .is_held = [this] { return operations_.queue.AwaitsAgents(); },
           .request_turn = [this] { turns_.Request(); }};
 }
 
@@ -162,7 +187,7 @@ AgentSessions::Handlers Controller::MakeHandlers() {
 
 void Controller::HandleAck(AgentId id, const wire::Ack& ack) {
   publisher_.HandleAck(id, ack, loop_.Now());
-  operations_.HandleAck();
+  operations_.queue.HandleAck();
   if (state_.pushes.NeedsFull(id)) turns_.Request();
 }
 
@@ -174,6 +199,8 @@ void Controller::HandleProbeReport(AgentId id, const wire::ProbeReport& report) 
         fmt::format("agent={} order={} error=\"{}\"", name, report.order, report.error));
   }
   switch (OwnerOfOrder(report.order)) {
+    case ProbeOwner::kDiscovery:
+      return discovery_.HandleReport(name, report);
     case ProbeOwner::kOperator:
       return learner_.operator_probes().HandleReport(
           report, [&](fabric::NodeId nic) { return sessions_.FindProber(nic) == id; });
@@ -312,9 +339,10 @@ std::vector<PeriodicWork::Task> Controller::MakePeriodicTasks() {
       {kTick, "flows_of_agents", [this] { intake_.Tick(); }},
       {kTick, "probe_orders", [this] { HandleFindings(learner_.ExpireOrders(loop_.Now())); }},
       {kTick, "operator_probes", [this] { learner_.operator_probes().Expire(loop_.Now()); }},
+      {kTick, "discovery", [this] { discovery_.Tick(); }},
       {kTick, "unacknowledged_pushes", [this] { publisher_.ResendUnacknowledged(loop_.Now()); }},
       {kTick, "collective_jobs", [this] { jobs_.Tick(loop_.Now()); }},
-      {kSecond, "scheduled_intents", [this] { operations_.ApplySchedule(); }},
+      {kSecond, "scheduled_intents", [this] { operations_.queue.ApplySchedule(); }},
       {kSecond, "refused_peers", [this] { sessions_.RecordRefusals(); }},
       {kTick, "dropped_events", [this] { state_.history.RecordDropped(loop_.Now()); }},
       {kTick, "stored_events", [this] { events_.StoreNew(); }},

@@ -13,6 +13,7 @@
 #include "controller/agents/health_queue.h"
 #include "controller/agents/path_health_intake.h"
 #include "controller/agents/publisher.h"
+#include "controller/discovery/discovery_run.h"
 #include "controller/forests/tree_jobs.h"
 #include "controller/links/links.h"
 #include "controller/operations/action_effects.h"
@@ -58,11 +59,13 @@ class Controller {
   Result<void> Start();
 
   // The actions that operators can ask for.
-  OperatorActions& actions() { return actions_; }
+  OperatorActions& actions() { return operations_.actions; }
   // The bus refused or disconnected a peer: AgentSessions::HandleRefusal.
   void HandleRefusal(const std::string& who, const std::string& reason) {
     sessions_.HandleRefusal(who, reason);
   }
+  // The discovery of the fabric by the agents.
+  discovery::DiscoveryRun& discovery_run() { return discovery_; }
   // Where telemetry feeds report.
   Links& links() { return links_; }
   // A job's scheduler or profiler declares the flows it will start: StartPredictor::Declare.
@@ -124,6 +127,7 @@ class Controller {
   Turns turns_;
   PathLearner learner_;
   AgentSessions sessions_;
+  discovery::DiscoveryRun discovery_;
   StartPredictor predictor_;
   FailurePlans failure_plans_;
   Links links_;
@@ -144,8 +148,11 @@ class Controller {
   };
   Verification verification_;
   ActionEffects effects_;
-  OperationQueue operations_;
-  OperatorActions actions_;
+  struct Operations {
+    OperationQueue queue;
+    OperatorActions actions;
+  };
+  Operations operations_;
   BackgroundPlanner planner_;
   TurnMetrics metrics_;
   PeriodicWork periodic_;

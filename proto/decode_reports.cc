@@ -202,12 +202,14 @@ void DecodeBody(const v1::FlowReport& from, Rules& rules, FlowReport& to) {
   rules.AtMost("flow_report.addresses", from.addresses_size(), kMaxTableEntries);
   rules.AtMost("flow_report.ended", from.ended_size(), kMaxFlowsPerReport);
   rules.Unique("flow_report.ended", Column(from.ended()));
+  rules.InRange("flow_report.sent_us", from.sent_us(), 0, kMaxDurationUs);
   if (!rules.ok()) return;
   for (int i = 0; i < from.jobs_size(); ++i) {
     rules.Name({"flow_report.jobs", Size(i)}, from.jobs(i), kOptional);
   }
   to.full = from.full();
   to.sequence = from.sequence();
+  to.sent_us = from.sent_us();
   to.jobs.assign(from.jobs().begin(), from.jobs().end());
   to.addresses.resize(Size(from.addresses_size()));
   for (int i = 0; i < from.addresses_size(); ++i) {

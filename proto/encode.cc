@@ -118,6 +118,7 @@ void FillProgress(const std::vector<FlowProgress>& from, v1::FlowProgress& to) {
 void EncodeBody(const FlowReport& from, v1::FlowReport& to) {
   to.set_full(from.full);
   to.set_sequence(from.sequence);
+  to.set_sent_us(from.sent_us);
   to.mutable_jobs()->Add(from.jobs.begin(), from.jobs.end());
   for (const IpAddress& address : from.addresses) to.add_addresses(AddressBytes(address));
   if (!from.opened.empty()) {

@@ -126,6 +126,7 @@ struct FlowReport {
   std::vector<OpenedFlow> opened;
   std::vector<FlowProgress> progress;
   std::vector<LocalFlowId> ended;
+  std::uint64_t sent_us = 0;  // the agent's steady clock, of any origin; 0: not reported
   bool operator==(const FlowReport&) const = default;
 };
 

@@ -44,6 +44,10 @@ bool IsSelected(const std::vector<std::string>& selection, const wire::Nic& nic)
   });
 }
 
+bool IsNamed(const std::vector<std::string>& selection, const IpAddress& address) {
+  return std::ranges::find(selection, address.ToString()) != selection.end();
+}
+
 Result<std::vector<wire::Nic>> ListNics(const std::vector<std::string>& selection) {
   ifaddrs* list = nullptr;
   if (getifaddrs(&list) != 0) {
@@ -52,10 +56,13 @@ Result<std::vector<wire::Nic>> ListNics(const std::vector<std::string>& selectio
   std::map<IpAddress, wire::Nic> nics;
   for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
     const IpAddress address = AddressOf(entry->ifa_addr);
-    if (address.IsNone() || (entry->ifa_flags & IFF_LOOPBACK) != 0) continue;
+    if (address.IsNone()) continue;
     const unsigned int up = IFF_UP | IFF_RUNNING;
     const wire::Nic nic{
         .address = address, .device = entry->ifa_name, .link_up = (entry->ifa_flags & up) == up};
+    // A host whose NIC has several uplinks may have its address on the loopback interface.
+    const bool is_loopback = (entry->ifa_flags & IFF_LOOPBACK) != 0;
+    if (is_loopback && !IsNamed(selection, address)) continue;
     if (nics.size() < wire::kMaxNics && IsSelected(selection, nic)) nics.emplace(address, nic);
   }
   freeifaddrs(list);

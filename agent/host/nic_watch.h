@@ -18,7 +18,8 @@ namespace espalier::agent {
 class NicWatch {
  public:
   // `selection`: names of devices, or addresses. Empty: all NICs but loopback, with their IPv4 and
-  // global IPv6 addresses. Errors: kInternal, kResourceExhausted from the kernel.
+  // global IPv6 addresses. An address of the loopback interface counts only if it is named. Errors:
+  // kInternal, kResourceExhausted from the kernel.
   static Result<std::unique_ptr<NicWatch>> Open(std::vector<std::string> selection);
 
   // Readable when HandleReady has something to do. Level-triggered.

@@ -11,14 +11,16 @@
 namespace espalier::agent {
 
 Probing OpenProbing(io::AsioEventLoop& loop, bool wanted,
-                    std::function<bool(const IpAddress&)> is_own) {
+                    std::function<bool(const IpAddress&)> is_own,
+                    RawProbeSocket::InterfaceOf interface_of) {
   Probing probing{.socket = std::make_unique<NoProbeSocket>(),
                   .watch = nullptr,
                   .trains = std::make_unique<NoTrainSocket>(),
                   .trains_watch = nullptr,
                   .features = {}};
   if (!wanted) return probing;
-  Result<std::unique_ptr<RawProbeSocket>> probes = RawProbeSocket::Open(std::move(is_own));
+  Result<std::unique_ptr<RawProbeSocket>> probes =
+      RawProbeSocket::Open(std::move(is_own), std::move(interface_of));
   Result<std::unique_ptr<RawTrainSocket>> trains = RawTrainSocket::Open();
   if (!probes || !trains) {
     Log(LogLevel::kWarning, "event=no_probing cause=\"{}\"",

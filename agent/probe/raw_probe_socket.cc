@@ -39,8 +39,10 @@ bool OnlyIcmpErrors(int socket, int family) {
 
 }  // namespace
 
-Result<std::unique_ptr<RawProbeSocket>> RawProbeSocket::Open(IsOwn is_own) {
-  std::unique_ptr<RawProbeSocket> made(new RawProbeSocket(std::move(is_own)));
+Result<std::unique_ptr<RawProbeSocket>> RawProbeSocket::Open(IsOwn is_own,
+                                                             InterfaceOf interface_of) {
+  std::unique_ptr<RawProbeSocket> made(
+      new RawProbeSocket(std::move(is_own), std::move(interface_of)));
   made->epoll_ = UniqueFd(epoll_create1(EPOLL_CLOEXEC));
   if (!made->epoll_) return tl::unexpected<Error>(SocketError("epoll_create1"));
   Result<void> v4 = made->OpenListener(AF_INET);
@@ -95,7 +97,11 @@ Result<ProbeMark> RawProbeSocket::Send(const Probe& probe) {
   std::uint16_t identification = 0;
   while (identification == 0) identification = static_cast<std::uint16_t>(DrawWord());
   const std::vector<std::uint8_t> packet = BuildProbePacket(probe, identification, nonce);
-  if (auto sent = senders_.Send(probe.source, probe.destination, packet); !sent) {
+  const unsigned interface = interface_of_
+                                 ? interface_of_(probe.source, probe.destination, probe.source_port,
+                                                 probe.destination_port)
+                                 : 0;
+  if (auto sent = senders_.Send(probe.source, probe.destination, packet, interface); !sent) {
     return Propagate(sent);
   }
   return MarkOf(packet);

@@ -22,8 +22,12 @@ class RawProbeSocket : public ProbeSocket {
   // `is_own`: whether an address is one of the NICs that the agent watches; probes from others are
   // refused, whoever names them.
   // Errors: kPermissionDenied without CAP_NET_RAW. A host without IPv6 probes over IPv4 only.
+  // `interface_of`: the number of the interface by which a UDP packet with the probe's ports would
+  // leave, as the kernel routes raw sockets without ports; 0, or empty: there is no choice.
   using IsOwn = std::function<bool(const IpAddress&)>;
-  static Result<std::unique_ptr<RawProbeSocket>> Open(IsOwn is_own);
+  using InterfaceOf = std::function<unsigned(const IpAddress& source, const IpAddress& destination,
+                                             std::uint16_t source_port, std::uint16_t port)>;
+  static Result<std::unique_ptr<RawProbeSocket>> Open(IsOwn is_own, InterfaceOf interface_of = {});
 
   // Readable when HandleReady has something to do. Level-triggered.
   int fd() const { return epoll_.get(); }
@@ -35,7 +39,8 @@ class RawProbeSocket : public ProbeSocket {
   void OnReply(std::function<void(const ProbeReply&)> callback) override;
 
  private:
-  explicit RawProbeSocket(IsOwn is_own) : is_own_(std::move(is_own)) {}
+  RawProbeSocket(IsOwn is_own, InterfaceOf interface_of)
+      : is_own_(std::move(is_own)), interface_of_(std::move(interface_of)) {}
   Result<void> OpenListener(int family);
   void Receive(int listener, bool is_v4);
   std::uint32_t DrawWord();
@@ -44,6 +49,7 @@ class RawProbeSocket : public ProbeSocket {
   UniqueFd listener_v4_;
   UniqueFd listener_v6_;
   const IsOwn is_own_;
+  const InterfaceOf interface_of_;
   SourceSockets senders_;
   std::array<std::uint32_t, 64> random_{};
   std::size_t random_left_ = 0;  // words at the end of random_ that were not used

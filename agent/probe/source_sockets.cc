@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <string>
@@ -36,6 +38,29 @@ SocketAddress ToSocketAddress(const IpAddress& address) {
   }
   return made;
 }
+
+// Ancillary data by which the kernel looks for routes over one interface only.
+class InterfaceControl {
+ public:
+  InterfaceControl(unsigned interface, const IpAddress& source) {
+    info_.ipi_ifindex = static_cast<int>(interface);
+    if (source.IsV4()) info_.ipi_spec_dst.s_addr = htonl(source.V4());
+  }
+
+  void AddTo(msghdr& message) {
+    message.msg_control = buffer_.data();
+    message.msg_controllen = buffer_.size();
+    cmsghdr* const header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = IPPROTO_IP;
+    header->cmsg_type = IP_PKTINFO;
+    header->cmsg_len = CMSG_LEN(sizeof(info_));
+    std::memcpy(CMSG_DATA(header), &info_, sizeof(info_));
+  }
+
+ private:
+  in_pktinfo info_{};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(in_pktinfo))> buffer_{};
+};
 
 ErrorCode CodeOf(int error) {
   switch (error) {
@@ -90,11 +115,19 @@ Result<int> SourceSockets::SenderFor(const IpAddress& source) {
 }
 
 Result<void> SourceSockets::Send(const IpAddress& source, const IpAddress& destination,
-                                 std::span<const std::uint8_t> packet) {
+                                 std::span<const std::uint8_t> packet, unsigned interface) {
   const Result<int> sender = SenderFor(source);
   if (!sender) return tl::unexpected<Error>(sender.error());
-  const SocketAddress to = ToSocketAddress(destination);
-  if (sendto(*sender, packet.data(), packet.size(), MSG_NOSIGNAL, to.generic(), to.size) < 0) {
+  SocketAddress to = ToSocketAddress(destination);
+  iovec bytes{const_cast<std::uint8_t*>(packet.data()), packet.size()};
+  msghdr message{};
+  message.msg_name = &to.storage;
+  message.msg_namelen = to.size;
+  message.msg_iov = &bytes;
+  message.msg_iovlen = 1;
+  InterfaceControl control(interface, source);
+  if (interface != 0 && source.IsV4()) control.AddTo(message);
+  if (sendmsg(*sender, &message, MSG_NOSIGNAL) < 0) {
     return tl::unexpected<Error>(SocketError(destination.ToString()));
   }
   return {};

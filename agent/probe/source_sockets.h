@@ -23,11 +23,12 @@ class SourceSockets {
  public:
   explicit SourceSockets(std::size_t max_sources = 256) : max_sources_(max_sources) {}
 
-  // Sends a packet, from its IP header on. Errors: kUnavailable when the send buffer is full (try
-  // again later), kPermissionDenied, kInvalidArgument for a source that is not this host's,
-  // kFailedPrecondition without a route, kUnsupported for a host without IPv6.
+  // Sends a packet, from its IP header on, over this interface (IPv4 only; 0: as the host routes
+  // the destination). Errors: kUnavailable when the send buffer is full (try again later),
+  // kPermissionDenied, kInvalidArgument for a source that is not this host's, kFailedPrecondition
+  // without a route, kUnsupported for a host without IPv6.
   Result<void> Send(const IpAddress& source, const IpAddress& destination,
-                    std::span<const std::uint8_t> packet);
+                    std::span<const std::uint8_t> packet, unsigned interface = 0);
   std::size_t size() const { return senders_.size(); }
 
  private:

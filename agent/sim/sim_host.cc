@@ -39,14 +39,18 @@ std::optional<agent::ProbeReply> AnswerProbe(SimFabric& fabric, const agent::Pro
   const auto source = topology.FindNic(probe.source);
   const auto destination = topology.FindNic(probe.destination);
   if (!fabric.answers_probes() || !source || !destination || probe.ttl == 0) return std::nullopt;
-  if (probe.ttl == 1) {
+  const bool chooses = topology.HasSeveralUplinks(*source);
+  if (probe.ttl == 1 && !chooses) {
     for (const fabric::DirectedLink direction : topology.Outgoing(*source)) {
       if (topology.LeavesHost(direction)) reply.responder = EntryAddress(topology, direction);
     }
   } else {
     const SimFabric::Route route = fabric.Trace(TupleOf(probe));
-    const std::size_t hop = probe.ttl - 2U;
-    if (hop < route.hops.size()) {
+    // The uplink of a NIC that chooses one is the first hop, and the last one that leads to such a
+    // NIC ends at the host.
+    const std::size_t hop = probe.ttl - (chooses ? 1U : 2U);
+    const bool ends_at_nic = route.arrives && topology.HasSeveralUplinks(*destination);
+    if (hop + (ends_at_nic ? 1 : 0) < route.hops.size()) {
       reply.responder = EntryAddress(topology, route.hops[hop]);
     } else if (route.arrives) {
       reply.responder = probe.destination;

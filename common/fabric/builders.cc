@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <span>
 #include <utility>
 
 namespace espalier::fabric {
@@ -88,6 +89,18 @@ class Builder {
     return nics;
   }
 
+  // Links a host to one of its leaves, with these addresses of the link's ends.
+  void AddUplink(NodeId nic, NodeId leaf_id, BitsPerSecond rate, IpAddress own, IpAddress of_leaf) {
+    Link& link = AddLink(nic, leaf_id, rate);
+    link.a_address = own;
+    link.b_address = of_leaf;
+  }
+  void SetHashedUplink(NodeId nic, IpAddress address) {
+    spec_.nodes[nic.Index()].addresses = {address};
+    spec_.nodes[nic.Index()].uplink = UplinkChoice::kHash;
+  }
+  IpAddress NextNicAddress() { return IpAddress::FromV4(kNicAddresses + 2 * nics_++ + 1); }
+
   // Adds `count` switches, numbered from 0.
   std::vector<NodeId> AddTier(std::string_view tier, std::int64_t count, SwitchRole role) {
     std::vector<NodeId> ids;
@@ -144,6 +157,12 @@ IpAddress LabHostAddress(int leaf, int host, bool host_end) {
                            static_cast<std::uint32_t>(host) << 8 | (host_end ? 1U : 0U));
 }
 
+// Of the link of a host with several uplinks.
+IpAddress LabHostUplinkAddress(int leaf, int host, bool host_end) {
+  return IpAddress::FromV4(kNicAddresses | static_cast<std::uint32_t>(leaf) << 16 |
+                           static_cast<std::uint32_t>(host) << 8 | (host_end ? 3U : 2U));
+}
+
 IpAddress LabUplinkAddress(int leaf, int spine, bool spine_end) {
   return IpAddress::FromV4(kFabricAddresses | static_cast<std::uint32_t>(leaf) << 8 |
                            static_cast<std::uint32_t>(2 * spine + (spine_end ? 1 : 0)));
@@ -170,55 +189,86 @@ Result<void> CheckRates(std::initializer_list<BitsPerSecond> rates) {
   return {};
 }
 
-}  // namespace
-
-Result<TopologySpec> BuildLeafSpine(const LeafSpineOptions& options) {
-  const auto [spines, leaves, hosts_per_leaf, host_rate, fabric_rate, rails, planes, gpus] =
-      options;
-  const std::int64_t hosts = std::int64_t{leaves} * hosts_per_leaf;
-  const std::int64_t links = hosts + std::int64_t{leaves} * spines;
-  if (auto ok = CheckCounts({{"spines", spines},
-                             {"leaves", leaves},
-                             {"hosts per leaf", hosts_per_leaf},
-                             {"hosts", hosts}},
+Result<void> CheckLeafSpine(const LeafSpineOptions& options) {
+  const std::int64_t ports = std::int64_t{options.leaves} * options.hosts_per_leaf;
+  const std::int64_t links = ports + std::int64_t{options.leaves} * options.spines;
+  if (auto ok = CheckCounts({{"spines", options.spines},
+                             {"leaves", options.leaves},
+                             {"hosts per leaf", options.hosts_per_leaf},
+                             {"hosts", ports}},
                             links);
       !ok) {
     return Propagate(ok);
   }
-  if (auto ok = CheckRates({host_rate, fabric_rate}); !ok) return Propagate(ok);
-  if (auto ok = CheckRails(rails, leaves); !ok) return Propagate(ok);
+  if (auto ok = CheckRates({options.host_rate, options.fabric_rate}); !ok) return Propagate(ok);
+  const int rails = options.rails;
+  const int gpus = options.gpus;
+  if (auto ok = CheckRails(rails, options.leaves); !ok) return Propagate(ok);
   if (gpus < 0 || gpus > rails || (gpus != 0 && rails % gpus != 0)) {
     return Fail(
         ErrorCode::kInvalidArgument,
         fmt::format("{} rails cannot be divided among {} GPUs (give a multiple)", rails, gpus));
   }
-  if (planes < 1 || rails % planes != 0 || spines % planes != 0) {
+  const int uplinks = options.uplinks;
+  if (uplinks < 1 || options.leaves % uplinks != 0 || (uplinks > 1 && rails > 1)) {
     return Fail(
         ErrorCode::kInvalidArgument,
-        fmt::format("{} rails and {} spines cannot be divided into {} planes (give multiples)",
-                    rails, spines, planes));
+        fmt::format("{} leaves cannot be divided into groups of {} uplinks of hosts with {} "
+                    "rails (give a multiple, and one rail)",
+                    options.leaves, uplinks, rails));
   }
+  const int lanes = std::max(rails, uplinks);
+  if (options.planes < 1 || lanes % options.planes != 0 || options.spines % options.planes != 0) {
+    return Fail(
+        ErrorCode::kInvalidArgument,
+        fmt::format("{} {} and {} spines cannot be divided into {} planes (give multiples)", lanes,
+                    uplinks > 1 ? "uplinks" : "rails", options.spines, options.planes));
+  }
+  return {};
+}
 
-  Builder builder(fmt::format("leaf-spine-{}x{}x{}", spines, leaves, hosts_per_leaf));
-  const std::vector<NodeId> host_ids =
-      builder.AddHosts(leaves, hosts_per_leaf, rails, gpus == 0 ? rails : gpus, host_rate);
-  const auto leaf_ids = builder.AddTier("leaf", leaves, SwitchRole::kLeaf);
-  const auto spine_ids = builder.AddTier("spine", spines, SwitchRole::kSpine);
+// Links the hosts of leaf-spine fabrics to their leaves.
+void AttachHosts(Builder& builder, const LeafSpineOptions& options, std::span<const NodeId> hosts,
+                 std::span<const NodeId> leaves) {
   const bool lab = HasLabShape(options);
-  for (int h = 0; h < hosts; ++h) {
-    const int leaf = h / hosts_per_leaf;
-    const int place = h % hosts_per_leaf;
-    const NodeId host_id = host_ids[static_cast<std::size_t>(h)];
-    const NodeId leaf_id = leaf_ids[static_cast<std::size_t>(leaf)];
-    if (lab) {
-      builder.AttachNic(host_id, leaf_id, host_rate, LabHostAddress(leaf, place, true),
+  for (std::size_t h = 0; h < hosts.size(); ++h) {
+    const int leaf = static_cast<int>(h) / options.hosts_per_leaf * options.uplinks;
+    const int place = static_cast<int>(h) % options.hosts_per_leaf;
+    const NodeId leaf_id = leaves[static_cast<std::size_t>(leaf)];
+    if (options.uplinks > 1) {
+      builder.SetHashedUplink(hosts[h],
+                              lab ? LabHostAddress(leaf, place, true) : builder.NextNicAddress());
+      for (int k = leaf; k < leaf + options.uplinks; ++k) {
+        const IpAddress own = lab ? LabHostUplinkAddress(k, place, true) : IpAddress();
+        const IpAddress of_leaf = lab ? LabHostUplinkAddress(k, place, false) : IpAddress();
+        builder.AddUplink(hosts[h], leaves[static_cast<std::size_t>(k)], options.host_rate, own,
+                          of_leaf);
+      }
+    } else if (lab) {
+      builder.AttachNic(hosts[h], leaf_id, options.host_rate, LabHostAddress(leaf, place, true),
                         LabHostAddress(leaf, place, false));
     } else {
-      builder.AttachNic(host_id, leaf_id, host_rate);
+      builder.AttachNic(hosts[h], leaf_id, options.host_rate);
     }
   }
+}
+
+}  // namespace
+
+Result<TopologySpec> BuildLeafSpine(const LeafSpineOptions& options) {
+  if (auto ok = CheckLeafSpine(options); !ok) return Propagate(ok);
+  const auto [spines, leaves, hosts_per_leaf, host_rate, fabric_rate, rails, planes, gpus,
+              uplinks] = options;
+  Builder builder(fmt::format("leaf-spine-{}x{}x{}", spines, leaves, hosts_per_leaf));
+  const std::vector<NodeId> host_ids = builder.AddHosts(leaves / uplinks, hosts_per_leaf, rails,
+                                                        gpus == 0 ? rails : gpus, host_rate);
+  const auto leaf_ids = builder.AddTier("leaf", leaves, SwitchRole::kLeaf);
+  const auto spine_ids = builder.AddTier("spine", spines, SwitchRole::kSpine);
+  AttachHosts(builder, options, host_ids, leaf_ids);
+  const bool lab = HasLabShape(options);
+  const int lanes = std::max(rails, uplinks);
   for (int leaf = 0; leaf < leaves; ++leaf) {
-    const int plane = leaf % rails * planes / rails;
+    const int plane = leaf % lanes * planes / lanes;
     const int per_plane = spines / planes;
     for (int spine = plane * per_plane; spine < (plane + 1) * per_plane; ++spine) {
       const NodeId leaf_id = leaf_ids[static_cast<std::size_t>(leaf)];

@@ -12,8 +12,8 @@ namespace espalier::fabric {
 // 10.0.0.0 + 2n + 1 and its leaf's end 10.0.0.0 + 2n; the m-th link between switches has
 // 172.16.0.0 + 2m at its lower and + 2m + 1 at its upper end (none after 172.31.255.255).
 // Errors: kInvalidArgument for counts below 1, more than 65,536 nodes per tier or 4,194,304 links,
-// leaves (of a pod) that are no multiple of the rails, rails or spines that are no multiple of the
-// planes, or rails that are no multiple of the GPUs.
+// leaves (of a pod) that are no multiple of the rails or uplinks, rails, uplinks or spines that are
+// no multiple of the planes, rails that are no multiple of the GPUs, or both rails and uplinks.
 
 struct LeafSpineOptions {
   int spines = 4;
@@ -21,9 +21,10 @@ struct LeafSpineOptions {
   int hosts_per_leaf = 4;
   BitsPerSecond host_rate{100'000'000'000};
   BitsPerSecond fabric_rate{100'000'000'000};
-  int rails = 1;   // NICs of each host
-  int planes = 1;  // parts without links between them
-  int gpus = 0;    // of each host with several rails, which share its NICs; 0: one for each NIC
+  int rails = 1;    // NICs of each host
+  int planes = 1;   // parts without links between them
+  int gpus = 0;     // of each host with several rails, which share its NICs; 0: one for each NIC
+  int uplinks = 1;  // of each host, to as many leaves, with one address
 };
 // Hosts are COMPUTE nodes and their own NICs; every leaf is linked to every spine. With more than
 // one rail, groups of `rails` leaves share their hosts: the k-th NIC of each leaf of group g
@@ -34,6 +35,11 @@ struct LeafSpineOptions {
 // those of a lab of the same shape (docs/formats.md): host h of leaf l has 10.l.h.1, the leaf's end
 // 10.l.h.0; uplink s of leaf l has 172.16.l.2s (leaf) and 172.16.l.(2s+1) (spine). Fabrics of more
 // than 128 leaves, spines or hosts per leaf have the default addresses.
+//
+// With more than one uplink, groups of `uplinks` leaves share their hosts, each of which is linked
+// to all leaves of its group and chooses among them by a hash. Planes then divide uplinks as they
+// do rails. Host h of the group whose first leaf is l has 10.l.h.1, and its link to leaf k of the
+// fabric 10.k.h.3, with 10.k.h.2 at the leaf; of larger fabrics only the hosts have addresses.
 Result<TopologySpec> BuildLeafSpine(const LeafSpineOptions& options);
 
 struct FatTreeOptions {

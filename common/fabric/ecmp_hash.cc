@@ -119,6 +119,19 @@ std::unique_ptr<EcmpHash> MakeToeplitz(std::uint64_t seed) {
               TupleBytes::Fields::kAddressesAndPorts);
 }
 
+// The Linux bonding driver (bond_main.c, bond_ip_hash): it drops the lowest bit because programs
+// prefer even ports. The kernel has no seed, so that 0 is its hash.
+std::unique_ptr<EcmpHash> MakeBondLayer34(std::uint64_t seed) {
+  const auto constant = static_cast<std::uint32_t>(seed);
+  const auto fold = [=](ByteView bytes) {
+    std::uint32_t value = XorFold32(bytes);
+    value ^= value >> 16;
+    value ^= value >> 8;
+    return value >> 1 ^ constant;
+  };
+  return Make(fold, true, TupleBytes::Fields::kAddressesAndPorts);
+}
+
 std::unique_ptr<EcmpHash> MakeLinux(std::uint64_t seed) {
   return MakeLinuxEcmpHash(static_cast<std::uint32_t>(seed), LinuxHashFields::kNoProtocol);
 }
@@ -149,6 +162,7 @@ constexpr std::array kModels = {
     Model{"xor16", 0, 0xffff, MakeXor<16>},
     Model{"jenkins", 0, kMax32, MakeJenkins},
     Model{"toeplitz", 0, kMax32, MakeToeplitz},
+    Model{"bond-layer3+4", 0, kMax32, MakeBondLayer34},
 };
 
 constexpr auto kNames = [] {
@@ -172,6 +186,15 @@ Result<std::unique_ptr<EcmpHash>> MakeEcmpHash(const EcmpSpec& spec) {
                             spec.hash, model->least_seed, model->greatest_seed));
   }
   return model->make(spec.seed);
+}
+
+Result<std::unique_ptr<EcmpHash>> MakeHashOf(const Node& node) {
+  const EcmpSpec& spec = *node.ecmp;
+  auto hash = MakeEcmpHash(spec);
+  if (!hash || node.kind == NodeKind::kSwitch || !spec.hash.starts_with("linux")) return hash;
+  return MakeLinuxSenderHash(
+      static_cast<std::uint32_t>(spec.seed),
+      spec.hash == "linux" ? LinuxHashFields::kNoProtocol : LinuxHashFields::kFiveTuple);
 }
 
 }  // namespace espalier::fabric

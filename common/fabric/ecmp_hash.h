@@ -23,7 +23,8 @@ struct FlowTuple {
   std::uint32_t destination_qpn = 0;  // only if the fabric hashes it
 };
 
-// The function by which one switch chooses among equal next hops: a pure function of the tuple.
+// The function by which one switch, or a NIC with several uplinks, chooses among equal next hops: a
+// pure function of the tuple.
 class EcmpHash {
  public:
   virtual ~EcmpHash() = default;
@@ -38,9 +39,13 @@ class EcmpHash {
 
 // Creates a hash of the catalogue: "linux" (fib_multipath_hash_policy 3 with fields 0x33),
 // "linux-l4" (0x37), "crc16-ccitt", "crc16-bisync", "crc32", "crc32-high", "xor8", "xor16",
-// "jenkins", "toeplitz", ...
+// "jenkins", "toeplitz", "bond-layer3+4" (of a Linux bond; seed 0), ...
 // Errors: kNotFound for an unknown name, with the known ones; kInvalidArgument for a seed out of
 // range.
 Result<std::unique_ptr<EcmpHash>> MakeEcmpHash(const EcmpSpec& spec);
+// The hash of a switch, or of a NIC with several uplinks: there the Linux hashes are those of
+// packets that a host sends itself (MakeLinuxSenderHash). The node must have a spec. Errors: as
+// above.
+Result<std::unique_ptr<EcmpHash>> MakeHashOf(const Node& node);
 
 }  // namespace espalier::fabric

@@ -35,8 +35,8 @@ void PutOrdered(Keys& keys, std::size_t at, ByteView source, ByteView destinatio
 
 class LinuxEcmpHash final : public EcmpHash {
  public:
-  LinuxEcmpHash(std::uint32_t seed, LinuxHashFields fields)
-      : key_(std::uint64_t{seed} << 32 | seed), fields_(fields) {}
+  LinuxEcmpHash(std::uint32_t seed, LinuxHashFields fields, bool is_forwarded)
+      : key_(std::uint64_t{seed} << 32 | seed), fields_(fields), is_forwarded_(is_forwarded) {}
 
   std::size_t Choose(const FlowTuple& tuple, std::size_t members) const override {
     ESPALIER_CHECK(members > 0);
@@ -81,18 +81,24 @@ class LinuxEcmpHash final : public EcmpHash {
     const ByteView hashed = ByteView(keys).first(is_v4 ? kLengthV4 : kLengthV6);
     auto outer = static_cast<std::uint32_t>(SipHash24(key_, key_, hashed));
     if (outer == 0) outer = 1;  // the kernel reserves 0 for "no hash"
+    if (!is_forwarded_) return outer >> 1;
     constexpr std::uint32_t kNoInnerHeader = 0;
     return JenkinsTwoWords(outer, kNoInnerHeader, 0) >> 1;
   }
 
   std::uint64_t key_;
   LinuxHashFields fields_;
+  bool is_forwarded_;
 };
 
 }  // namespace
 
 std::unique_ptr<EcmpHash> MakeLinuxEcmpHash(std::uint32_t seed, LinuxHashFields fields) {
-  return std::make_unique<LinuxEcmpHash>(seed, fields);
+  return std::make_unique<LinuxEcmpHash>(seed, fields, /*is_forwarded=*/true);
+}
+
+std::unique_ptr<EcmpHash> MakeLinuxSenderHash(std::uint32_t seed, LinuxHashFields fields) {
+  return std::make_unique<LinuxEcmpHash>(seed, fields, /*is_forwarded=*/false);
 }
 
 }  // namespace espalier::fabric

@@ -17,5 +17,8 @@ enum class LinuxHashFields { kNoProtocol, kFiveTuple };
 // range of each next hop. Members are the route's next hops in order, with equal weights.
 // tests/common/fabric/linux_ecmp_lab_test.cc checks it against `ip route get`.
 std::unique_ptr<EcmpHash> MakeLinuxEcmpHash(std::uint32_t seed, LinuxHashFields fields);
+// The same for packets that the host sends itself: without the Jenkins step, and with the protocol
+// also for fib_multipath_hash_policy 1.
+std::unique_ptr<EcmpHash> MakeLinuxSenderHash(std::uint32_t seed, LinuxHashFields fields);
 
 }  // namespace espalier::fabric

@@ -54,15 +54,17 @@ class Recognizer {
     std::size_t found = 0;
     for (std::size_t i = 0; i < topology_.links().size(); ++i) {
       const LinkId id(static_cast<std::int32_t>(i));
-      if (!topology_.IsSwitchToSwitch(id)) continue;
+      if (!topology_.IsFabricLink(id)) continue;
       const Link& link = topology_.link(id);
-      const int a = paths_.Tier(link.a);
-      const int b = paths_.Tier(link.b);
+      const int a = paths_.Level(link.a);
+      const int b = paths_.Level(link.b);
       if (a == b) {
-        return Refuse(fmt::format("link {} joins two switches of tier {}", link.id, a));
+        return Refuse(
+            fmt::format("link {} joins two switches of tier {}", link.id, paths_.Tier(link.a)));
       }
       if (std::abs(a - b) != 1) {
-        return Refuse(fmt::format("link {} joins tiers {} and {}", link.id, a, b));
+        return Refuse(fmt::format("link {} joins tiers {} and {}", link.id, paths_.Tier(link.a),
+                                  paths_.Tier(link.b)));
       }
       ++found;
       const bool a_is_lower = a < b;
@@ -117,7 +119,11 @@ class Recognizer {
     for (std::size_t i = 0; i < topology_.nodes().size(); ++i) {
       const auto attachment = paths_.FindAttachment(NodeId(static_cast<std::int32_t>(i)));
       if (attachment) is_used[attachment->leaf.Index()] = true;
-      if (attachment && paths_.Tier(attachment->leaf) != 0) {
+      if (attachment && paths_.Level(attachment->leaf) != 0) {
+        const NodeId nic(static_cast<std::int32_t>(i));
+        if (paths_.Tier(attachment->leaf) == 0) {
+          return Refuse(fmt::format("{} has one uplink, other NICs have several", NameOf(nic)));
+        }
         return Refuse(fmt::format("{} of tier {} has hosts", NameOf(attachment->leaf),
                                   paths_.Tier(attachment->leaf)));
       }
@@ -126,7 +132,7 @@ class Recognizer {
     clos_.leaf_of.assign(topology_.nodes().size(), -1);
     for (std::size_t i = 0; i < topology_.nodes().size(); ++i) {
       const NodeId node(static_cast<std::int32_t>(i));
-      if (!is_used[i] || paths_.Tier(node) != 0) continue;
+      if (!is_used[i] || paths_.Level(node) != 0) continue;
       clos_.leaf_of[i] = static_cast<std::int32_t>(clos_.leaves++);
       block_of_[i] = static_cast<std::uint32_t>(clos_.blocks.size());
       clos_.blocks.push_back({.first_top = static_cast<std::uint32_t>(clos_.tops.size())});
@@ -150,10 +156,11 @@ class Recognizer {
     std::vector<NodeId> tops;
     for (std::size_t i = 0; i < topology_.nodes().size(); ++i) {
       const NodeId node(static_cast<std::int32_t>(i));
-      if (paths_.Tier(node) != tier || topology_.nodes()[i].kind != NodeKind::kSwitch) continue;
+      if (paths_.Level(node) != tier || topology_.nodes()[i].kind != NodeKind::kSwitch) continue;
       if (links_down_[i].empty()) {
         if (!HasSwitchLink(node)) continue;
-        return Refuse(fmt::format("{} of tier {} has no link down", NameOf(node), tier));
+        return Refuse(
+            fmt::format("{} of tier {} has no link down", NameOf(node), paths_.Tier(node)));
       }
       tops.push_back(node);
       const std::uint32_t to = block_of_[links_down_[i].front().lower.Index()] - first;
@@ -180,9 +187,8 @@ class Recognizer {
   }
 
   bool HasSwitchLink(NodeId node) const {
-    return std::ranges::any_of(topology_.Outgoing(node), [&](DirectedLink hop) {
-      return topology_.IsSwitchToSwitch(hop.link);
-    });
+    return std::ranges::any_of(topology_.Outgoing(node),
+                               [&](DirectedLink hop) { return topology_.IsFabricLink(hop.link); });
   }
 
   bool HaveSameWidths(std::uint32_t a, std::uint32_t b) const {

@@ -13,6 +13,8 @@
 namespace espalier::fabric {
 
 // A folded Clos of any number of tiers: a leaf-spine fabric, a fat-tree, rails, spine planes.
+// Tiers are PathTable's levels here: NICs with several uplinks are its leaves, and the switches
+// that they are linked to its tier 1.
 //
 // Tier 0 holds the leaves. A block of tier t is a connected part of the switches of tiers 0 to t: a
 // leaf, a pod, the whole fabric. It consists of blocks of tier t - 1, its children, and of switches

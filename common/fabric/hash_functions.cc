@@ -147,6 +147,12 @@ std::uint16_t XorFold16(ByteView bytes) {
   return static_cast<std::uint16_t>(fold);
 }
 
+std::uint32_t XorFold32(ByteView bytes) {
+  std::uint32_t fold = 0;
+  for (std::size_t i = 0; i < bytes.size(); ++i) fold ^= std::uint32_t{bytes[i]} << 8 * (i % 4);
+  return fold;
+}
+
 std::uint32_t JenkinsLookup3(std::uint32_t initial, ByteView bytes) {
   const std::uint32_t start = kJenkinsStart + static_cast<std::uint32_t>(bytes.size()) + initial;
   JenkinsState state{start, start, start};

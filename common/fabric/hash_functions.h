@@ -23,6 +23,8 @@ std::uint32_t Crc32(std::uint32_t initial, ByteView bytes);
 
 // The XOR of all 16-bit words; an odd last byte is the high half of a word.
 std::uint16_t XorFold16(ByteView bytes);
+// The XOR of all 32-bit words, each read little-endian; the length is a multiple of 4.
+std::uint32_t XorFold32(ByteView bytes);
 
 // Jenkins' lookup3, hashlittle (2006).
 std::uint32_t JenkinsLookup3(std::uint32_t initial, ByteView bytes);

@@ -64,6 +64,9 @@ class PathPredictor::ChoiceMaker {
         paths, [&](std::size_t path) { return paths_[path].hops[hop] != link; });
     return paths.first(static_cast<std::size_t>(end - paths.begin()));
   }
+  std::size_t WeightOf(std::span<const std::size_t> paths, std::size_t hop) const {
+    return static_cast<std::size_t>(topology_.WeightOf(paths_[paths.front()].hops[hop]));
+  }
   bool IsDown(DirectedLink hop) const { return topology_.link(hop.link).state == LinkState::kDown; }
 
   // Adds the choices of packets that may still take the `open` paths, which share all earlier hops.
@@ -71,17 +74,19 @@ class PathPredictor::ChoiceMaker {
     for (; hop < paths_.front().hops.size(); ++hop) {
       const auto link_of = [&](std::size_t path) { return paths_[path].hops[hop].Index(); };
       if (!std::ranges::is_sorted(open, {}, link_of)) std::ranges::stable_sort(open, {}, link_of);
-      std::size_t members = 0;
+      std::size_t links = 0;
+      std::size_t members = 0;  // of which a link is as many as its weight
       std::span<std::size_t> over_last;
       for (auto left = open; !left.empty();) {
         const auto same = SameLink(left, hop);
         left = left.subspan(same.size());
         if (IsDown(paths_[same.front()].hops[hop])) continue;
-        ++members;
+        ++links;
+        members += WeightOf(same, hop);
         over_last = same;
       }
-      if (members == 0) return {.path = kDeadEnd};
-      if (members > 1) return AddChoice(open, hop, members);
+      if (links == 0) return {.path = kDeadEnd};
+      if (links > 1) return AddChoice(open, hop, members);
       open = over_last;
     }
     choices_.has_path = true;
@@ -101,7 +106,7 @@ class PathPredictor::ChoiceMaker {
       open = open.subspan(same.size());
       if (IsDown(paths_[same.front()].hops[hop])) continue;
       const Target target = Add(same, hop + 1);
-      choices_.targets[next++] = target;
+      for (std::size_t i = WeightOf(same, hop); i > 0; --i) choices_.targets[next++] = target;
     }
     return {.choice = choice};
   }
@@ -123,9 +128,10 @@ Result<PathPredictor> PathPredictor::Build(const Topology& topology, PathTable& 
   for (std::size_t i = 0; i < predictor.switches_.size(); ++i) {
     const Node& node = topology.nodes()[i];
     if (!node.ecmp) continue;
-    auto hash = MakeEcmpHash(*node.ecmp);
+    auto hash = MakeHashOf(node);
     if (!hash) {
-      return Fail(hash.error().code, fmt::format("switch {}: {}", node.id, hash.error().message));
+      const char* const kind = node.kind == NodeKind::kSwitch ? "switch" : "NIC";
+      return Fail(hash.error().code, fmt::format("{} {}: {}", kind, node.id, hash.error().message));
     }
     predictor.switches_[i].hash = std::move(*hash);
   }

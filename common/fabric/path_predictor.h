@@ -19,8 +19,9 @@ namespace espalier::fabric {
 // path map takes its predictions for known hashes from here.
 //
 // At each switch the members are its links to the next hops on shortest paths to the destination's
-// switch, in the order of the topology file, without those that are DOWN. A switch sees the state
-// of its own links only, and a DRAINED link still carries traffic.
+// switch, in the order of the topology file, each as many times as its weight, without those that
+// are DOWN. A switch sees the state of its own links only, and a DRAINED link still carries
+// traffic.
 //
 // Idea: many ports are tried for the same two hosts. So the choices of all switches between two
 // leaves are kept as a tree, from which a packet's path follows by one hash for each switch that

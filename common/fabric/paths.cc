@@ -23,9 +23,16 @@ int TierOfRole(SwitchRole role) {
   return kNoTier;
 }
 
+bool HaveSeveralUplinks(const Topology& topology) {
+  for (std::size_t i = 0; i < topology.nodes().size(); ++i) {
+    if (topology.HasSeveralUplinks(NodeId(static_cast<std::int32_t>(i)))) return true;
+  }
+  return false;
+}
+
 // Hops from the nearest switch with NICs, over links in both directions, by node; kNoTier if there
-// is none.
-std::vector<int> DistancesFromLeaves(const Topology& topology) {
+// is none. NICs with several uplinks are a hop below their switches, and `leaf` is 1 then.
+std::vector<int> DistancesFromLeaves(const Topology& topology, int leaf) {
   std::vector<int> distances(topology.nodes().size(), kNoTier);
   std::vector<std::vector<NodeId>> neighbours(distances.size());
   std::deque<NodeId> queue;
@@ -36,13 +43,20 @@ std::vector<int> DistancesFromLeaves(const Topology& topology) {
   };
   for (std::size_t i = 0; i < distances.size(); ++i) {
     const NodeId node(static_cast<std::int32_t>(i));
-    const bool is_switch = topology.node(node).kind == NodeKind::kSwitch;
+    if (topology.HasSeveralUplinks(node)) reach(node, 0);
     for (const DirectedLink direction : topology.Outgoing(node)) {
       const NodeId next = topology.To(direction);
-      if (!is_switch && topology.LeavesHost(direction)) reach(next, 0);
-      if (!topology.IsSwitchToSwitch(direction.link)) continue;
+      if (!topology.IsFabricLink(direction.link)) continue;
       neighbours[i].push_back(next);
       neighbours[next.Index()].push_back(node);
+    }
+  }
+  // NICs with several uplinks are in the queue before the switches of those that have one.
+  for (std::size_t i = 0; i < distances.size(); ++i) {
+    const NodeId node(static_cast<std::int32_t>(i));
+    if (topology.node(node).kind == NodeKind::kSwitch || topology.HasSeveralUplinks(node)) continue;
+    for (const DirectedLink direction : topology.Outgoing(node)) {
+      if (topology.LeavesHost(direction)) reach(topology.To(direction), leaf);
     }
   }
   while (!queue.empty()) {
@@ -53,17 +67,21 @@ std::vector<int> DistancesFromLeaves(const Topology& topology) {
   return distances;
 }
 
-std::vector<int> TiersOf(const Topology& topology) {
-  std::vector<int> tiers = DistancesFromLeaves(topology);
-  for (std::size_t i = 0; i < tiers.size(); ++i) {
+// By node; `leaf` is the level of leaves.
+std::vector<int> LevelsOf(const Topology& topology, int leaf) {
+  std::vector<int> levels = DistancesFromLeaves(topology, leaf);
+  for (std::size_t i = 0; i < levels.size(); ++i) {
     const Node& node = topology.nodes()[i];
     if (node.kind != NodeKind::kSwitch) {
-      tiers[i] = kNoTier;
+      const bool is_below = topology.HasSeveralUplinks(NodeId(static_cast<std::int32_t>(i)));
+      levels[i] = is_below ? 0 : kNoTier;
+    } else if (node.role != SwitchRole::kNone) {
+      levels[i] = leaf + TierOfRole(node.role);
     } else {
-      tiers[i] = node.role != SwitchRole::kNone ? TierOfRole(node.role) : std::max(tiers[i], 0);
+      levels[i] = std::max(levels[i], leaf);
     }
   }
-  return tiers;
+  return levels;
 }
 
 template <typename Predicate>
@@ -75,7 +93,10 @@ bool AllHops(const Topology& topology, const Path& path, Predicate holds) {
 }  // namespace
 
 PathTable::PathTable(const Topology& topology)
-    : topology_(topology), tiers_(TiersOf(topology)), search_(topology, tiers_) {
+    : topology_(topology),
+      lowest_level_(HaveSeveralUplinks(topology) ? 1 : 0),
+      levels_(LevelsOf(topology, lowest_level_)),
+      search_(topology, levels_) {
   FindAttachments();
 }
 
@@ -84,6 +105,10 @@ void PathTable::FindAttachments() {
   for (std::size_t i = 0; i < attachments_.size(); ++i) {
     const NodeId nic(static_cast<std::int32_t>(i));
     if (!topology_.IsFlowEndpoint(nic)) continue;
+    if (topology_.HasSeveralUplinks(nic)) {
+      attachments_[i] = Attachment{nic, std::nullopt};
+      continue;
+    }
     int uplinks = 0;
     for (const DirectedLink direction : topology_.Outgoing(nic)) {
       if (!topology_.LeavesHost(direction)) continue;
@@ -134,6 +159,13 @@ std::span<const Path> PathTable::Between(NodeId from_switch, NodeId to_switch) c
         from_switch == to_switch ? Pair{{}, {Path{}}} : Enumerate(from_switch, to_switch);
   }
   return entry->second.paths;
+}
+
+std::string WhyUnattached(const Topology& topology, NodeId node) {
+  const Node& of = topology.node(node);
+  if (!topology.IsFlowEndpoint(node)) return of.id + " is not a NIC on a switch";
+  if (of.uplink != UplinkChoice::kFixed) return of.id + " has no link to a switch";
+  return of.id + " has several uplinks, among which nothing can choose (\"uplink\": \"fixed\")";
 }
 
 bool IsUsable(const Topology& topology, const Path& path) {

@@ -18,16 +18,23 @@ namespace espalier::fabric {
 // life of a PathTable, whatever the link states are.
 using PathIndex = StrongId<struct PathIndexTag>;
 
-// A path through the switches: every hop is a direction of a switch-to-switch link, from the
-// source's switch to the destination's. The hosts' own links are not part of it.
+// A path through the switches: every hop is a direction of a fabric link
+// (Topology::IsFabricLink), from where the source is attached to where the destination is. The only
+// uplink of a NIC is not part of it; of a NIC with several, the chosen one is.
 struct Path {
   std::span<const DirectedLink> hops;  // in the PathTable
 };
 
-// The switch and the link that connect a NIC to the fabric.
+// Where the paths of a NIC begin and end: at the switch of its only uplink, or, if it has several
+// uplinks, at the NIC itself, which chooses among them as a switch does.
 struct Attachment {
   NodeId leaf;
-  DirectedLink uplink;  // NIC -> switch
+  std::optional<DirectedLink> uplink;  // NIC -> switch; none if the NIC has several
+
+  std::optional<DirectedLink> Downlink() const {
+    if (!uplink) return std::nullopt;
+    return DirectedLink{uplink->link, !uplink->forward};
+  }
 };
 
 // Lists the candidate paths between NICs: all shortest ECMP paths (up, then down), over which
@@ -39,7 +46,8 @@ struct Attachment {
 // Tiers decide what is up and down: 0 for LEAF, 1 for SPINE, 2 for CORE. The tier of a switch
 // without a role is its distance, in switch hops, from the nearest switch with NICs (0 if it
 // reaches none). A path climbs, then may pass switches of equal tier, then descends. Paths that
-// climb again (valleys) are excluded, as routing does not take them.
+// climb again (valleys) are excluded, as routing does not take them. NICs with several uplinks are
+// below the leaves, where no path passes through them.
 //
 // Paths are computed on first use (ShortestPaths) and kept: 8 bytes for each hop and 16 for each
 // path. At most kMaxPathsPerPair paths of a pair are listed. Thread safety: one thread, also for
@@ -51,8 +59,7 @@ class PathTable {
   // The topology must outlive this and keep its graph; link states may change.
   explicit PathTable(const Topology& topology);
 
-  // The fabric switch that a NIC is linked to; none if it has no link to a switch or more than one
-  // (each fabric port of a host is a separate NIC).
+  // None if the NIC has no link to a switch, or has several and its choice among them is kFixed.
   std::optional<Attachment> FindAttachment(NodeId nic) const;
 
   // Paths between two switches. Empty if there is none; one empty path if both are the same switch
@@ -64,8 +71,12 @@ class PathTable {
   // as in a leaf-spine fabric.
   std::optional<PathIndex> Opposite(NodeId from_switch, NodeId to_switch, PathIndex path) const;
 
-  // The tier of a switch, as above.
-  int Tier(NodeId switch_node) const { return tiers_[switch_node.Index()]; }
+  // The tier of a switch, as above; -1 for a NIC with several uplinks.
+  int Tier(NodeId switch_node) const { return levels_[switch_node.Index()] - lowest_level_; }
+  // The tier counted from the lowest nodes of paths: from the NICs if some have several uplinks.
+  int Level(NodeId node) const { return levels_[node.Index()]; }
+  // The level of leaves: 1 if some NICs have several uplinks, else 0.
+  int leaf_level() const { return lowest_level_; }
 
  private:
   struct Pair {
@@ -79,7 +90,8 @@ class PathTable {
 
   const Topology& topology_;
   std::vector<std::optional<Attachment>> attachments_;  // by node
-  std::vector<int> tiers_;                              // by node; -1 if it is not a switch
+  int lowest_level_ = 0;                                // of switches
+  std::vector<int> levels_;                             // by node; -1 if no path passes it
   mutable ShortestPaths search_;
   struct HashPair {
     std::size_t operator()(const std::pair<NodeId, NodeId>& pair) const {
@@ -91,6 +103,8 @@ class PathTable {
   mutable std::unordered_map<std::pair<NodeId, NodeId>, Pair, HashPair> cache_;
 };
 
+// Why a node is attached to nothing, with its id: "h0 has no link to a switch".
+std::string WhyUnattached(const Topology& topology, NodeId node);
 // True if all links of the path are UP. (DRAINED and DOWN links take no new flow.)
 bool IsUsable(const Topology& topology, const Path& path);
 // True if no link of the path is DOWN, so that it still carries packets.

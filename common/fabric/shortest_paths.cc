@@ -11,7 +11,7 @@ ShortestPaths::ShortestPaths(const Topology& topology, std::span<const int> tier
   for (std::size_t i = 0; i < tiers.size(); ++i) {
     const NodeId node(static_cast<std::int32_t>(i));
     for (const DirectedLink link : topology.Outgoing(node)) {
-      if (!topology.IsSwitchToSwitch(link.link)) continue;
+      if (!topology.IsFabricLink(link.link)) continue;
       const NodeId next = topology.To(link);
       const int climb = tiers[next.Index()] - tiers[i];
       const Phase phase = climb > 0 ? kUp : climb == 0 ? kLevel : kDown;

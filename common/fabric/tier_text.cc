@@ -37,6 +37,23 @@ std::vector<std::int64_t> ValuesOf(const std::vector<const FoldedClos::Block*>& 
   return values;
 }
 
+// Of a fabric whose lowest tier are NICs that choose among several leaves.
+std::string ShapeAboveNics(const FoldedClos& clos) {
+  using Block = FoldedClos::Block;
+  const auto groups = BlocksOf(clos, 1);
+  const auto leaves = ValuesOf(groups, &Block::labels);
+  const std::string group =
+      fmt::format("{} and {}", CountText(ValuesOf(groups, &Block::children), "NIC", "NICs"),
+                  CountText(leaves, "leaf", "leaves"));
+  if (clos.tiers == 2) return group;
+  const std::string planes =
+      fmt::format("{} of {}", CountText(leaves, "plane", "planes"),
+                  CountText(ValuesOf(BlocksOf(clos, 2), &Block::width), "spine", "spines"));
+  const std::string text = fmt::format("{} groups of {}, {}", groups.size(), group, planes);
+  if (clos.tiers == 3) return text;
+  return text + fmt::format(" and {} tiers above", clos.tiers - 3);
+}
+
 std::string ShapeText(const FoldedClos& clos) {
   using Block = FoldedClos::Block;
   const auto pods = BlocksOf(clos, 1);
@@ -106,6 +123,12 @@ std::string DescribeTiers(const Topology& topology,
   }
   const FoldedClos& clos = *recognized;
   const std::string parts = clos.parts == 1 ? "" : fmt::format("{} separate parts, ", clos.parts);
+  if (topology.HasSeveralUplinks(clos.tops.front())) {
+    const std::uint32_t switches = clos.tiers - 1;
+    return fmt::format("folded Clos of {} tier{} below which NICs choose their leaf: {}{}; {}",
+                       switches, switches == 1 ? "" : "s", parts, ShapeAboveNics(clos),
+                       WidthText(topology, clos));
+  }
   return fmt::format("folded Clos of {} tiers: {}{}; {}", clos.tiers, parts, ShapeText(clos),
                      WidthText(topology, clos));
 }

@@ -69,6 +69,16 @@ std::string_view SwitchRoleName(SwitchRole role) {
   return kSwitchRoleNames.NameOf(role);
 }
 
+std::string_view UplinkChoiceName(UplinkChoice choice) {
+  static constexpr EnumNames<UplinkChoice> kUplinkChoiceNames({
+      {UplinkChoice::kUnknown, "unknown"},
+      {UplinkChoice::kHash, "hash"},
+      {UplinkChoice::kAffinity, "affinity"},
+      {UplinkChoice::kFixed, "fixed"},
+  });
+  return kUplinkChoiceNames.NameOf(choice);
+}
+
 std::string_view LinkStateName(LinkState state) {
   static constexpr EnumNames<LinkState> kLinkStateNames({
       {LinkState::kUp, "UP"},
@@ -92,7 +102,9 @@ tl::expected<Topology, SpecError> Topology::Build(TopologySpec spec) {
   topology.links_ = std::move(spec.links);
   if (auto error = topology.IndexNodes()) return tl::unexpected(std::move(*error));
   if (auto error = topology.IndexLinks()) return tl::unexpected(std::move(*error));
+  if (auto error = topology.IndexWeights()) return tl::unexpected(std::move(*error));
   topology.IndexOutgoing();
+  topology.FindUplinks();
   if (auto error = topology.IndexAddresses()) return tl::unexpected(std::move(*error));
   return topology;
 }
@@ -110,8 +122,15 @@ std::optional<SpecError> Topology::IndexNodes() {
       return wrong("id", ErrorCode::kAlreadyExists,
                    fmt::format("two nodes have the id \"{}\" (rename one)", node.id));
     }
-    if (node.kind == NodeKind::kSwitch) continue;
-    if (node.role != SwitchRole::kNone || node.ecmp.has_value()) {
+    if (node.kind == NodeKind::kSwitch) {
+      if (node.uplink == UplinkChoice::kUnknown) continue;
+      return wrong("uplink", ErrorCode::kInvalidArgument,
+                   fmt::format("node \"{}\" is a SWITCH, but only a NIC or COMPUTE can have an "
+                               "uplink choice (remove the field)",
+                               node.id));
+    }
+    const bool may_hash = node.uplink == UplinkChoice::kHash;
+    if (node.role != SwitchRole::kNone || (node.ecmp.has_value() && !may_hash)) {
       return wrong(
           node.ecmp ? "ecmp" : "role", ErrorCode::kInvalidArgument,
           fmt::format("node \"{}\" is a {}, but only a SWITCH can have {} (remove the field)",
@@ -159,6 +178,32 @@ std::optional<SpecError> Topology::IndexLinks() {
   return std::nullopt;
 }
 
+std::optional<SpecError> Topology::IndexWeights() {
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    const NodeId node(static_cast<std::int32_t>(i));
+    for (const NextHopWeight& next : nodes_[i].weights) {
+      const auto wrong = [&](ErrorCode code, std::string message) {
+        return Wrong(SpecError::Part::kNode, i, "weights", code, std::move(message));
+      };
+      const auto found = FindLink(next.link);
+      const bool is_own = found && (link(*found).a == node || link(*found).b == node);
+      if (!is_own) {
+        return wrong(ErrorCode::kNotFound,
+                     fmt::format("node \"{}\" has no link with the id \"{}\" (name its own links)",
+                                 nodes_[i].id, next.link));
+      }
+      if (next.weight < 1 || next.weight > kMaxWeight) {
+        return wrong(ErrorCode::kInvalidArgument,
+                     fmt::format("the weight of \"{}\" is {} (write 1 to {})", next.link,
+                                 next.weight, kMaxWeight));
+      }
+      weights_.resize(2 * links_.size(), 1);
+      weights_[DirectedLink{*found, link(*found).a == node}.Index()] = next.weight;
+    }
+  }
+  return std::nullopt;
+}
+
 void Topology::IndexOutgoing() {
   outgoing_begin_.assign(nodes_.size() + 1, 0);
   const auto for_each_direction = [&](auto visit) {
@@ -175,6 +220,17 @@ void Topology::IndexOutgoing() {
   for_each_direction([&](NodeId from, DirectedLink direction) {
     outgoing_[static_cast<std::size_t>(next[from.Index()]++)] = direction;
   });
+}
+
+void Topology::FindUplinks() {
+  has_several_uplinks_.assign(nodes_.size(), false);
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    if (nodes_[i].kind == NodeKind::kSwitch || nodes_[i].uplink == UplinkChoice::kFixed) continue;
+    const auto directions = Outgoing(NodeId(static_cast<std::int32_t>(i)));
+    has_several_uplinks_[i] = std::ranges::count_if(directions, [&](DirectedLink direction) {
+                                return LeavesHost(direction);
+                              }) > 1;
+  }
 }
 
 std::optional<SpecError> Topology::IndexAddresses() {
@@ -258,6 +314,16 @@ std::string Topology::DirectionName(DirectedLink direction) const {
 
 bool Topology::IsSwitchToSwitch(LinkId id) const {
   return node(link(id).a).kind == NodeKind::kSwitch && node(link(id).b).kind == NodeKind::kSwitch;
+}
+
+bool Topology::IsFabricLink(LinkId id) const {
+  if (IsSwitchToSwitch(id)) return true;
+  const Link& of = link(id);
+  const bool from_a = HasSeveralUplinks(of.a);
+  if (!from_a && !HasSeveralUplinks(of.b)) return false;
+  const Node& nic = node(from_a ? of.a : of.b);
+  const Node& other = node(from_a ? of.b : of.a);
+  return other.kind == NodeKind::kSwitch && (other.host.empty() || other.host != nic.host);
 }
 
 bool Topology::LeavesHost(DirectedLink direction) const {

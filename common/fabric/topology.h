@@ -23,19 +23,32 @@ using LinkId = StrongId<struct LinkTag>;  // dense, in the order of the file
 enum class NodeKind { kCompute, kNic, kSwitch };
 enum class SwitchRole { kNone, kLeaf, kSpine, kCore };
 enum class LinkState { kUp, kDown, kDrained };
+// What chooses the first link of a packet, at a NIC with links to several switches (a bond, or
+// routes with several next hops): a hash of the packet's addresses and ports; the queue pair's port
+// affinity; nothing that a source port or a program could change; or it is not known.
+enum class UplinkChoice { kUnknown, kHash, kAffinity, kFixed };
 
-// The names used in files and on the command line: "UP", "DRAINED", "COMPUTE", "LEAF", ...
+// The names used in files and on the command line: "UP", "DRAINED", "COMPUTE", "LEAF", "hash", ...
 std::string_view NodeKindName(NodeKind kind);
 std::string_view SwitchRoleName(SwitchRole role);
 std::string_view LinkStateName(LinkState state);
+std::string_view UplinkChoiceName(UplinkChoice choice);
 
-// How a switch hashes flows onto equal next hops, if the operator knows it. `hash` is a name of the
-// catalogue in common/fabric/ecmp_hash.h.
+// How a switch, or a NIC with several uplinks, hashes flows onto equal next hops, if the operator
+// knows it. `hash` is a name of the catalogue in common/fabric/ecmp_hash.h.
 struct EcmpSpec {
   std::string hash;
   std::uint64_t seed = 0;
   bool operator==(const EcmpSpec&) const = default;
 };
+
+// How many times a link counts among the equal next hops of one of its ends.
+struct NextHopWeight {
+  std::string link;  // id
+  int weight = 1;    // 1 to kMaxWeight
+  bool operator==(const NextHopWeight&) const = default;
+};
+inline constexpr int kMaxWeight = 256;
 
 struct Node {
   std::string id;
@@ -47,7 +60,10 @@ struct Node {
   std::vector<IpAddress> addresses;
   std::string device;
   std::optional<int> gid_index;
+  // Of a switch, or ("uplink_hash" in files) of a NIC whose uplink is chosen by a hash.
   std::optional<EcmpSpec> ecmp;
+  UplinkChoice uplink = UplinkChoice::kUnknown;
+  std::vector<NextHopWeight> weights;  // of next hops; those of others are 1
   bool operator==(const Node&) const = default;
 };
 // The name of the agent that serves a node: its host, or the node's own id if it has none.
@@ -62,6 +78,9 @@ struct Link {
   BitsPerSecond rate;     // in each direction
   bool directed = false;  // only a -> b
   LinkState state = LinkState::kUp;
+  // Physical links of a LAG, among which the switch at either end hashes flows by itself: they have
+  // one address, so that no probe tells them apart. The rate is that of all together.
+  int members = 1;
   IpAddress a_address;  // none if unknown
   IpAddress b_address;
   std::string a_port;
@@ -140,6 +159,16 @@ class Topology {
   bool IsFlowEndpoint(NodeId node) const;
   // True for a link to a switch that is not part of the node's own host.
   bool LeavesHost(DirectedLink direction) const;
+  // True for a flow endpoint that has several links out of its host, unless its choice is kFixed.
+  // Its uplinks are then the first and last hops of its paths (PathTable).
+  bool HasSeveralUplinks(NodeId node) const { return has_several_uplinks_[node.Index()]; }
+  // True for a link between switches, and for an uplink of a NIC that has several. Paths consist of
+  // these links.
+  bool IsFabricLink(LinkId link) const;
+  // How many times a next hop counts at the node that it leaves.
+  int WeightOf(DirectedLink direction) const {
+    return weights_.empty() ? 1 : weights_[direction.Index()];
+  }
 
   // The spec from which Build makes this topology, with its current link states.
   TopologySpec Spec() const { return {name_, version_, nodes_, links_}; }
@@ -151,9 +180,11 @@ class Topology {
   Topology() = default;
 
   void IndexOutgoing();
+  void FindUplinks();
   // The steps of Build that can fail; each fills the indices that it checks.
   std::optional<SpecError> IndexNodes();
   std::optional<SpecError> IndexLinks();
+  std::optional<SpecError> IndexWeights();
   std::optional<SpecError> IndexAddresses();
 
   std::string name_;
@@ -162,6 +193,8 @@ class Topology {
   std::vector<Link> links_;
   std::vector<std::int32_t> outgoing_begin_;  // CSR over outgoing_
   std::vector<DirectedLink> outgoing_;
+  std::vector<bool> has_several_uplinks_;  // by node
+  std::vector<int> weights_;               // by DirectedLink::Index; empty: all are 1
   std::unordered_map<std::string, NodeId> node_by_id_;
   std::unordered_map<std::string, LinkId> link_by_id_;
   std::unordered_map<IpAddress, NodeId> nic_by_address_;

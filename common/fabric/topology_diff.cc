@@ -65,6 +65,8 @@ void DiffNodes(const Topology& before, const Topology& after,
     compare("device", old->device, now->device);
     compare("gid_index", old->gid_index, now->gid_index);
     compare("ecmp", old->ecmp, now->ecmp);
+    compare("uplink", old->uplink, now->uplink);
+    compare("weights", old->weights, now->weights);
     if (fields.empty()) continue;
     changes.push_back({.kind = Kind::kChanged,
                        .id = std::string(id),
@@ -88,6 +90,9 @@ void DiffLink(const Topology& before, const Link& old, const Topology& after, co
     add(Kind::kRecabled, fmt::format("{} -> {}", FormatEnds(before, old), FormatEnds(after, now)));
   } else if (from != to) {
     add(Kind::kChanged, "addresses");
+  }
+  if (old.members != now.members) {
+    add(Kind::kChanged, fmt::format("{} -> {} members", old.members, now.members));
   }
   if (old.rate.value != now.rate.value) {
     add(Kind::kRate, fmt::format("{} -> {} Gbit/s", FormatGbps(old.rate), FormatGbps(now.rate)));

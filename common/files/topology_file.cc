@@ -25,6 +25,7 @@ using fabric::Topology;
 using fabric::TopologySpec;
 
 constexpr std::int64_t kMaxGidIndex = 255;
+constexpr std::int64_t kMaxMembers = 64;
 
 // Reads a field whose value is the name of an enumerator, of `first` or a later one.
 template <typename Enum>
@@ -60,6 +61,7 @@ class Reader {
     // Errors in nodes are reported before the errors of links that result from them.
     TopologySpec nodes_only;
     nodes_only.nodes = spec.nodes;
+    for (Node& node : nodes_only.nodes) node.weights.clear();  // they name links
     if (auto checked = Topology::Build(std::move(nodes_only)); !checked) {
       return Locate(document, nodes, links, checked.error());
     }
@@ -92,15 +94,49 @@ class Reader {
     if (const auto gid = fields.Integer("gid_index", -1, 0, kMaxGidIndex); gid >= 0) {
       node.gid_index = static_cast<int>(gid);
     }
-    if (const JsonValue* ecmp = fields.Object("ecmp")) {
-      auto read = ReadEcmp(*ecmp);
-      if (!read) return Propagate(read);
-      node.ecmp = std::move(*read);
+    node.uplink =
+        ReadWord(fields, "uplink", fabric::UplinkChoice::kUnknown, fabric::UplinkChoiceName);
+    if (auto done = ReadHash(fields, node); !done) return done;
+    if (const JsonValue* weights = fields.Object("weights")) {
+      JsonFields of_links(*weights, file_);
+      for (const auto& [link, weight] : weights->members) {
+        node.weights.push_back(
+            {link, static_cast<int>(of_links.Integer(link, 1, 1, fabric::kMaxWeight))});
+      }
+      if (auto done = of_links.Finish(); !done) return done;
     }
     if (auto done = fields.Finish(); !done) return done;
     // The first node with an id keeps it; Topology::Build refuses the second.
     node_by_id_.try_emplace(node.id, NodeId(static_cast<std::int32_t>(spec.nodes.size())));
     spec.nodes.push_back(std::move(node));
+    return {};
+  }
+
+  // A switch has an "ecmp" hash, a NIC an "uplink_hash".
+  Result<void> ReadHash(JsonFields& fields, Node& node) {
+    const bool is_switch = node.kind == NodeKind::kSwitch;
+    for (const std::string_view key : {"ecmp", "uplink_hash"}) {
+      const JsonValue* hash = fields.Object(key);
+      if (hash == nullptr) continue;
+      auto read = ReadEcmp(*hash);
+      if (!read) return Propagate(read);
+      node.ecmp = std::move(*read);
+      if (key == "uplink_hash" && is_switch) {
+        fields.AddError(key, fmt::format("node \"{}\" is a SWITCH, which has no uplink_hash (write "
+                                         "\"ecmp\")",
+                                         node.id));
+      }
+      if (key == "uplink_hash" && !is_switch && node.uplink != fabric::UplinkChoice::kHash) {
+        fields.AddError(key, fmt::format("node \"{}\" has an uplink_hash without \"uplink\": "
+                                         "\"hash\" (add the field, or remove the hash)",
+                                         node.id));
+      }
+      if (key == "ecmp" && !is_switch && node.uplink == fabric::UplinkChoice::kHash) {
+        fields.AddError(key, fmt::format("node \"{}\" is a {}, but only a SWITCH can have an ecmp "
+                                         "hash (write \"uplink_hash\")",
+                                         node.id, fabric::NodeKindName(node.kind)));
+      }
+    }
     return {};
   }
 
@@ -166,6 +202,7 @@ class Reader {
     }
     link.directed = fields.Bool("directed", false);
     link.state = ReadWord(fields, "state", LinkState::kUp, fabric::LinkStateName);
+    link.members = static_cast<int>(fields.Integer("members", 1, 1, kMaxMembers));
     for (const auto& [key, address] :
          {std::pair("a_address", &link.a_address), std::pair("b_address", &link.b_address)}) {
       const std::string text = fields.String(key);
@@ -223,8 +260,19 @@ std::string FormatNode(const Node& node) {
   }
   OptionalString(json, "device", node.device);
   if (node.gid_index) json.Key("gid_index").Integer(*node.gid_index);
+  if (!node.weights.empty()) {
+    json.Key("weights").BeginObject();
+    for (const fabric::NextHopWeight& next : node.weights) json.Key(next.link).Integer(next.weight);
+    json.EndObject();
+  }
+  if (node.uplink != fabric::UplinkChoice::kUnknown) {
+    json.Key("uplink").String(fabric::UplinkChoiceName(node.uplink));
+  }
   if (node.ecmp) {
-    json.Key("ecmp").BeginObject().Key("hash").String(node.ecmp->hash);
+    json.Key(node.kind == NodeKind::kSwitch ? "ecmp" : "uplink_hash")
+        .BeginObject()
+        .Key("hash")
+        .String(node.ecmp->hash);
     json.Key("seed");
     if (node.ecmp->seed < std::uint64_t{1} << 53) {
       json.Integer(static_cast<std::int64_t>(node.ecmp->seed));
@@ -246,6 +294,7 @@ std::string FormatLink(const TopologySpec& spec, const Link& link) {
   json.Key("gbps").String(FormatGbps(link.rate));
   if (link.directed) json.Key("directed").Bool(true);
   if (link.state != LinkState::kUp) json.Key("state").String(fabric::LinkStateName(link.state));
+  if (link.members != 1) json.Key("members").Integer(link.members);
   if (!link.a_address.IsNone()) json.Key("a_address").String(link.a_address.ToString());
   if (!link.b_address.IsNone()) json.Key("b_address").String(link.b_address.ToString());
   OptionalString(json, "a_port", link.a_port);

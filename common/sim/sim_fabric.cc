@@ -41,17 +41,20 @@ Result<std::unique_ptr<SimFabric>> SimFabric::Build(EventLoop& loop, fabric::Top
   std::unique_ptr<SimFabric> fabric(new SimFabric(loop, std::move(topology)));
   const std::span<const fabric::Node> nodes = fabric->topology_.nodes();
   for (std::size_t i = 0; i < nodes.size(); ++i) {
-    if (nodes[i].kind != fabric::NodeKind::kSwitch || !nodes[i].host.empty()) continue;
+    const bool is_switch = nodes[i].kind == fabric::NodeKind::kSwitch && nodes[i].host.empty();
+    const bool chooses = fabric->topology_.HasSeveralUplinks(NodeId(static_cast<std::int32_t>(i)));
+    if (!is_switch && !chooses) continue;
+    const std::string_view kind = is_switch ? "switch" : "NIC";
     if (!nodes[i].ecmp) {
       return Fail(ErrorCode::kInvalidArgument,
-                  fmt::format("switch {}: `ecmp` is missing (the simulation needs the hash of each "
-                              "switch)",
-                              nodes[i].id));
+                  fmt::format("{} {}: `{}` is missing (the simulation needs the hash of each {})",
+                              kind, nodes[i].id, is_switch ? "ecmp" : "uplink_hash",
+                              is_switch ? "switch" : "NIC with several uplinks"));
     }
-    auto hash = fabric::MakeEcmpHash(*nodes[i].ecmp);
+    auto hash = fabric::MakeHashOf(nodes[i]);
     if (!hash) {
       return Fail(hash.error().code,
-                  fmt::format("switch {}: {}", nodes[i].id, hash.error().message));
+                  fmt::format("{} {}: {}", kind, nodes[i].id, hash.error().message));
     }
     fabric->hashes_[i] = std::move(*hash);
   }
@@ -70,7 +73,11 @@ std::vector<DirectedLink> SimFabric::Members(NodeId at, NodeId destination_leaf)
   // Switches order their next hops as in the topology file.
   std::ranges::sort(members, {}, &DirectedLink::Index);
   members.erase(std::unique(members.begin(), members.end()), members.end());
-  return members;
+  std::vector<DirectedLink> weighted;
+  for (const DirectedLink member : members) {
+    weighted.insert(weighted.end(), static_cast<std::size_t>(topology_.WeightOf(member)), member);
+  }
+  return weighted;
 }
 
 SimFabric::Route SimFabric::Trace(const fabric::FlowTuple& tuple) {
@@ -84,7 +91,7 @@ SimFabric::Route SimFabric::Trace(const fabric::FlowTuple& tuple) {
                  tuple.destination.ToString());
   Route route;
   const auto is_down = [&](const fabric::Attachment& nic) {
-    return topology_.link(nic.uplink.link).state == LinkState::kDown;
+    return nic.uplink && topology_.link(nic.uplink->link).state == LinkState::kDown;
   };
   if (is_down(*from)) return route;
   for (NodeId at = from->leaf; at != to->leaf; at = topology_.To(route.hops.back())) {
@@ -96,7 +103,7 @@ SimFabric::Route SimFabric::Trace(const fabric::FlowTuple& tuple) {
   return route;
 }
 
-DirectedLink SimFabric::Uplink(const IpAddress& nic) const {
+std::optional<DirectedLink> SimFabric::Uplink(const IpAddress& nic) const {
   const auto node = topology_.FindNic(nic);
   ESPALIER_CHECK(node, "nic={}", nic.ToString());
   const auto attachment = paths_.FindAttachment(*node);
@@ -104,18 +111,19 @@ DirectedLink SimFabric::Uplink(const IpAddress& nic) const {
   return attachment->uplink;
 }
 
-DirectedLink SimFabric::Downlink(const IpAddress& nic) const {
-  DirectedLink link = Uplink(nic);
-  link.forward = !link.forward;
-  return link;
+std::optional<DirectedLink> SimFabric::Downlink(const IpAddress& nic) const {
+  const auto link = Uplink(nic);
+  if (!link) return std::nullopt;
+  return DirectedLink{link->link, !link->forward};
 }
 
 Transit SimFabric::Carry(const fabric::FlowTuple& tuple, std::uint8_t dscp) {
   const Route route = Trace(tuple);
   if (!route.arrives) return {};
-  std::vector<DirectedLink> links = {Uplink(tuple.source)};
+  std::vector<DirectedLink> links;
+  if (const auto uplink = Uplink(tuple.source)) links.push_back(*uplink);
   links.insert(links.end(), route.hops.begin(), route.hops.end());
-  links.push_back(Downlink(tuple.destination));
+  if (const auto downlink = Downlink(tuple.destination)) links.push_back(*downlink);
   return troubles_.Carry(links, tuple.protocol, dscp);
 }
 
@@ -123,8 +131,8 @@ void SimFabric::UpdateRoute(Flow& flow) {
   const Route route = Trace(flow.tuple);
   flow.arrives = route.arrives;
   flow.links.clear();
-  const auto add = [&](DirectedLink link) {
-    flow.links.push_back(static_cast<std::uint32_t>(link.Index()));
+  const auto add = [&](std::optional<DirectedLink> link) {
+    if (link) flow.links.push_back(static_cast<std::uint32_t>(link->Index()));
   };
   add(Uplink(flow.tuple.source));
   for (const DirectedLink hop : route.hops) add(hop);
@@ -179,7 +187,9 @@ void SimFabric::SetLink(fabric::LinkId link, LinkState state) {
 Result<void> SimFabric::SetHashSeed(NodeId node, std::uint64_t seed) {
   const auto& spec = topology_.node(node).ecmp;
   ESPALIER_CHECK(spec && hashes_[node.Index()], "node={}", topology_.node(node).id);
-  auto hash = fabric::MakeEcmpHash({spec->hash, seed});
+  fabric::Node changed = topology_.node(node);
+  changed.ecmp->seed = seed;
+  auto hash = fabric::MakeHashOf(changed);
   if (!hash) return Propagate(hash);
   AdvanceTo(loop_.Now());
   hashes_[node.Index()] = std::move(*hash);
@@ -202,7 +212,7 @@ std::vector<int> SimFabric::LinkFlows() {
   for (const auto& [id, flow] : flows_) {
     if (flow.sent_bits >= flow.bits) continue;
     for (const std::uint32_t link : flow.links) {
-      if (topology_.IsSwitchToSwitch(DirectedLink::FromIndex(link).link)) ++counts[link];
+      if (topology_.IsFabricLink(DirectedLink::FromIndex(link).link)) ++counts[link];
     }
   }
   return counts;

@@ -66,9 +66,10 @@ class SimFabric {
   LinkTroubles& troubles() { return troubles_; }
   // What happens to a single packet from NIC to NIC. Requires: addresses of NICs.
   Transit Carry(const fabric::FlowTuple& tuple, std::uint8_t dscp);
-  // The directed link from a NIC to its leaf, or back.
-  fabric::DirectedLink Uplink(const IpAddress& nic) const;
-  fabric::DirectedLink Downlink(const IpAddress& nic) const;
+  // The directed link from a NIC to its leaf, or back; none if it has several uplinks, which are
+  // hops of routes.
+  std::optional<fabric::DirectedLink> Uplink(const IpAddress& nic) const;
+  std::optional<fabric::DirectedLink> Downlink(const IpAddress& nic) const;
 
   // Sets whether switches and hosts answer probes (sim_host.h); initially they do.
   void SetAnswersProbes(bool answers) { answers_probes_ = answers; }

@@ -20,7 +20,9 @@ constexpr Duration kAdoptionTimeout = std::chrono::seconds(2);
 constexpr std::uint64_t kMaxEpochsAhead = 1 << 20;
 constexpr std::uint64_t kHighestEpochClaimed = std::uint64_t{1} << 38U;
 // Limit on agents of hosts outside the topology, which may be outdated; no name is ever forgotten.
+// Agents of hosts outside the topology; more of them if it has no hosts, as before discovery.
 constexpr std::size_t kMaxStrangers = 1'024;
+constexpr std::size_t kMaxStrangersWithoutTopology = 16'384;
 // The source of events about all unknown peers.
 constexpr std::string_view kStrangers = "strangers";
 
@@ -107,6 +109,18 @@ std::optional<AgentId> AgentSessions::FindProber(fabric::NodeId nic) const {
   const auto id = state_.agents.FindByName(fabric::HostOf(state_.topology.node(nic)));
   if (!id || !state_.agents.At(*id).peer) return std::nullopt;
   return id;
+}
+
+std::vector<discovery::Endpoint> AgentSessions::ProbingNics() const {
+  std::vector<discovery::Endpoint> nics;
+  for (std::size_t i = 0; i < state_.agents.size(); ++i) {
+    const Agent& agent = state_.agents.At(AgentId(static_cast<std::int32_t>(i)));
+    if (!agent.peer || !agent.Has("probe")) continue;
+    for (const wire::Nic& nic : agent.nics) {
+      if (nic.link_up) nics.push_back({agent.name, nic.device, nic.address});
+    }
+  }
+  return nics;
 }
 
 void AgentSessions::HandleMessage(PeerId peer, std::string_view bytes) {
@@ -260,7 +274,8 @@ void AgentSessions::HandleHello(PeerId peer, std::uint64_t instance, const wire:
   }
   const bool is_new_stranger =
       !hosts_.contains(hello.name) && !state_.agents.FindByName(hello.name);
-  if (is_new_stranger && unknown_agents_ >= kMaxStrangers) {
+  if (is_new_stranger &&
+      unknown_agents_ >= (hosts_.empty() ? kMaxStrangersWithoutTopology : kMaxStrangers)) {
     return Refuse(peer, "",
                   "no host of the topology has this name, and too many such agents are known");
   }

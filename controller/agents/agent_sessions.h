@@ -14,6 +14,7 @@
 #include "common/base/event_loop.h"
 #include "common/base/metrics.h"
 #include "common/base/result.h"
+#include "controller/discovery/probe_evidence.h"
 #include "controller/settings/options.h"
 #include "controller/state/state.h"
 #include "controller/store/store.h"
@@ -56,6 +57,8 @@ class AgentSessions {
   bool Send(AgentId id, wire::Body body);
   // The agent that can send probes from this NIC, if it is connected.
   std::optional<AgentId> FindProber(fabric::NodeId nic) const;
+  // The NICs, up, of all connected agents that can probe.
+  std::vector<discovery::Endpoint> ProbingNics() const;
   // The bus refused or disconnected a peer; `who` is an agent's name or an address. Refusals are
   // counted and recorded as events, of which unknown peers cause only a few a second.
   void HandleRefusal(const std::string& who, const std::string& reason);

@@ -43,6 +43,8 @@ bool FlowIntake::Handle(AgentId id, const wire::FlowReport& report) {
   std::uint64_t& last = state_.agents.At(id).report_sequence;
   if (!report.full && report.sequence > last + 1) return false;
   last = report.full ? report.sequence : std::max(last, report.sequence);
+  const TimePoint now = loop_.Now();
+  const Duration late = LatenessOf(id, report, now);
   if (report.full) CloseMissing(id, report);
   const auto close_ended = [&] {
     for (const wire::LocalFlowId local : report.ended) {
@@ -50,18 +52,18 @@ bool FlowIntake::Handle(AgentId id, const wire::FlowReport& report) {
     }
   };
   close_ended();  // first: an opened flow may follow one of the same pair
-  const std::vector<FlowSlot> opened = Open(id, report);
+  const std::vector<FlowSlot> opened = Open(id, report, now - late);
   predictor_.HandleOpened(opened);
   Agent& agent = state_.agents.At(id);
   // Flows that are open when an agent connects have not just started.
-  const FlowTable::Taken taken = state_.flows.TakeProgress(id, report.progress, loop_.Now());
+  const FlowTable::Taken taken = state_.flows.TakeProgress(id, report.progress, now, late);
   WarnOfEdges(agent, taken.implausible);
-  const bool changes_need_turn = HandleChanges(taken.changes, agent.reported);
+  const bool changes_need_turn = HandleChanges(taken.changes, agent.reported, now);
   for (const FlowSlot slot : opened) {
-    if (agent.reported && !FollowsBursts(slot)) predictor_.HandleBusy(slot, loop_.Now());
+    if (agent.reported && !FollowsBursts(slot)) predictor_.HandleBusy(slot, now);
   }
   bursts_.HandleOpened(opened);
-  predictor_.HandleProgress(taken.due, loop_.Now());
+  predictor_.HandleProgress(taken.due, now);
   close_ended();  // flows that this message both opened and ended
   const bool is_first = report.full && !agent.reported;
   agent.reported = agent.reported || is_first;
@@ -69,6 +71,13 @@ bool FlowIntake::Handle(AgentId id, const wire::FlowReport& report) {
     request_turn_();
   }
   return true;
+}
+
+Duration FlowIntake::LatenessOf(AgentId id, const wire::FlowReport& report, TimePoint now) {
+  if (clocks_.size() <= id.Index()) clocks_.resize(id.Index() + 1);
+  ReportClock& clock = clocks_[id.Index()];
+  if (report.full) clock.Reset();
+  return clock.LatenessOf(report.sent_us, now);
 }
 
 bool FlowIntake::MayNameJob(AgentId id, const std::string& job) const {
@@ -84,7 +93,7 @@ bool FlowIntake::MayNameJob(AgentId id, const std::string& job) const {
   });
 }
 
-std::vector<FlowSlot> FlowIntake::Open(AgentId id, const wire::FlowReport& report) {
+std::vector<FlowSlot> FlowIntake::Open(AgentId id, const wire::FlowReport& report, TimePoint sent) {
   std::vector<FlowSlot> slots;
   std::map<std::string_view, bool> may_name;  // by job, as a report may repeat a name without end
   const Agent& agent = state_.agents.At(id);
@@ -118,7 +127,7 @@ std::vector<FlowSlot> FlowIntake::Open(AgentId id, const wire::FlowReport& repor
     flow.timeout_us = opened.timeout_us;
     flow.repetitions = opened.repetitions;
     flow.reported = loop_.Now();
-    flow.started = flow.reported - std::chrono::microseconds(opened.age_us);
+    flow.started = sent - std::chrono::microseconds(opened.age_us);
     slots.push_back(state_.flows.Open(std::move(flow)));
     placement_.Admit(slots.back(), SteeredPorts(opened));
     rounds_.HandleOpened(slots.back());
@@ -170,13 +179,14 @@ void FlowIntake::WarnOfEdges(const Agent& agent, std::size_t flows) {
       fmt::format("agent={} flows={} edges_per_second={}", agent.name, flows, EdgeBudget::kOfFlow));
 }
 
-bool FlowIntake::HandleChanges(std::span<const MessageChange> changes, bool learns) {
+bool FlowIntake::HandleChanges(std::span<const MessageChange> changes, bool learns, TimePoint now) {
   bursts_.HandleProgress(changes);  // first: it decides which flows only acknowledge
   rounds_.HandleChanges(changes);
   if (learns) unnamed_jobs_.HandleChanges(changes);
   const std::span<const MessageChange> edges = FindEdges(changes);
-  predictor_.HandleEdges(edges, learns);
+  predictor_.HandleEdges(edges, learns, now);
   const bool needs_decision = bursts_.HandleEdges(edges);
+  if (learns) predictor_.HandleUnready(bursts_.unready());
   const bool changes_rates =
       HasRateLimits(state_, options_) && std::ranges::any_of(changes, [](const auto& change) {
         return change.is_busy != change.was_busy;

@@ -6,6 +6,7 @@
 
 #include "common/base/event_loop.h"
 #include "controller/agents/flow_rounds.h"
+#include "controller/agents/report_clock.h"
 #include "controller/agents/unnamed_jobs.h"
 #include "controller/placement/arrivals/bursts.h"
 #include "controller/placement/placement.h"
@@ -43,10 +44,13 @@ class FlowIntake {
   // started, only hosts of its ranks. O(ranks).
   bool MayNameJob(AgentId id, const std::string& job) const;
   // Returns the slots of the flows that are new.
-  std::vector<FlowSlot> Open(AgentId id, const wire::FlowReport& report);
+  // `sent`: when the agent sent the report.
+  std::vector<FlowSlot> Open(AgentId id, const wire::FlowReport& report, TimePoint sent);
+  // How late the report is handled, as far as its agent's clock shows that.
+  Duration LatenessOf(AgentId id, const wire::FlowReport& report, TimePoint now);
   // Hands the changes of a report to each module that follows them. True: they need a turn.
   // `learns`: predictions are learned from flows that become busy.
-  bool HandleChanges(std::span<const MessageChange> changes, bool learns);
+  bool HandleChanges(std::span<const MessageChange> changes, bool learns, TimePoint now);
   // The changes between busy and idle that count as starts and ends of bursts. Valid until the next
   // call.
   std::span<const MessageChange> FindEdges(std::span<const MessageChange> changes);
@@ -71,6 +75,7 @@ class FlowIntake {
   const ControllerOptions& options_;
   EventLoop& loop_;
   std::function<void()> request_turn_;
+  std::vector<ReportClock> clocks_;   // by agent
   std::vector<MessageChange> edges_;  // result of the last FindEdges
 };
 

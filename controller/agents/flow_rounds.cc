@@ -21,6 +21,14 @@ std::int64_t PathRate(const State& state, const Flow& flow) {
   return fastest * static_cast<std::int64_t>(flow.subflows.size());
 }
 
+// The only uplink of a NIC, or the first of several.
+fabric::DirectedLink UplinkOf(const fabric::Topology& topology, const fabric::Attachment& at) {
+  if (at.uplink) return *at.uplink;
+  const auto links = topology.Outgoing(at.leaf);
+  return *std::ranges::find_if(
+      links, [&](fabric::DirectedLink link) { return topology.LeavesHost(link); });
+}
+
 // The links where a flow leaves and enters its NICs, and the rate of its paths between them.
 JobRounds::Ends EndsOf(const State& state, const Flow& flow) {
   // Both NICs are known if the flow was placed or is local.
@@ -31,10 +39,11 @@ JobRounds::Ends EndsOf(const State& state, const Flow& flow) {
   };
   JobRounds::Ends ends;
   if (const auto at = attachment_of(flow.source_address, flow.key.source)) {
-    ends.source = at->uplink;
+    ends.source = UplinkOf(state.topology, *at);
   }
   if (const auto at = attachment_of(flow.destination_address, flow.key.destination)) {
-    ends.destination = {at->uplink.link, !at->uplink.forward};
+    const fabric::DirectedLink uplink = UplinkOf(state.topology, *at);
+    ends.destination = {uplink.link, !uplink.forward};
   }
   // Both NICs exist, but the flow was not placed: its source belongs to another host, and a host
   // must not add traffic to the NICs of others.

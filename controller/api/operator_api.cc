@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "common/files/json.h"
+#include "controller/api/actions/discovery_action.h"
 #include "controller/api/actions/job_request.h"
 #include "controller/api/actions/link_loads.h"
 #include "controller/api/actions/link_reports.h"
@@ -259,6 +260,7 @@ constexpr std::string_view kSchedules = "/api/v1/jobs/schedule";
 constexpr std::string_view kReload = "/api/v1/reload";
 constexpr std::string_view kApplyTopology = "/api/v1/topology/apply";
 constexpr std::string_view kProbe = "/api/v1/probe";
+constexpr std::string_view kDiscover = "/api/v1/topology/discover";
 
 void AnswerList(Controller& controller, const List& list, const HttpRequest& request,
                 io::HttpServer::Respond respond) {
@@ -321,6 +323,8 @@ std::span<const OperatorApi::View> OperatorApi::Views() {
       {"/api/v1/event-kinds.json", ShowFile},
       {"/api/v1/flows/unannounced",
        [](Api& api, const Request&) { return Ok(UnannouncedFlows(api.controller_)); }},
+      {"/api/v1/topology/discovery",
+       [](Api& api, const Request&) { return Ok(DiscoveryView(api.controller_)); }},
       {"/api/v1/predict",
        [](Api& api, const Request&) { return Ok(PredictionsView(api.controller_)); }},
       {"/api/v1/policies",
@@ -362,9 +366,9 @@ std::span<const OperatorApi::Action> OperatorApi::Actions() {
 
 std::vector<Route> OperatorApi::Routes() {
   std::vector<Route> routes = {
-      {"GET", "/"},         {"GET", kAudit},          {"POST", kLinkReports},
-      {"POST", kLinkLoads}, {"POST", kSightings},     {"POST", kSchedules},
-      {"POST", kReload},    {"POST", kApplyTopology}, {"POST", kProbe}};
+      {"GET", "/"},         {"GET", kAudit},      {"POST", kLinkReports}, {"POST", kLinkLoads},
+      {"POST", kSightings}, {"POST", kSchedules}, {"POST", kReload},      {"POST", kApplyTopology},
+      {"POST", kProbe},     {"POST", kDiscover}};
   for (const List& list : kLists) routes.push_back({"GET", list.path});
   for (const HistoryRoute& one : kHistories) routes.push_back({"GET", one.path});
   for (const View& view : Views()) routes.push_back({"GET", view.path});
@@ -447,6 +451,7 @@ void OperatorApi::HandlePost(const HttpRequest& request, io::HttpServer::Respond
   if (request.path == kProbe) {
     return Probe(controller_, request, RespondBy(std::move(respond)));
   }
+  if (request.path == kDiscover) return respond(OkOrFailed(StartDiscovery(controller_, request)));
   if (request.path == kLinkReports) {
     return HandleLinkReports(controller_, request.body, RespondBy(std::move(respond)));
   }

@@ -13,16 +13,16 @@ constexpr std::int64_t kParts = 12;
 
 using Units = std::vector<std::int64_t>;  // by directed link; a flow is kLoadUnit units
 
-// Adds the load on host links; OnlineAssigner knows the load on links between switches.
+// Adds the load on hosts' only links; OnlineAssigner knows the load on those that paths consist of.
 void AddHostLinks(const State& state, Units& units) {
   for (const FlowSlot slot : state.flows.All()) {
     const Flow& flow = state.flows.At(slot);
     if (!state.HasPaths(flow)) continue;
     for (const auto& [nic, sends] :
          {std::pair(flow.key.source, true), std::pair(flow.key.destination, false)}) {
-      fabric::DirectedLink link = state.paths.FindAttachment(nic)->uplink;
-      if (!sends) link.forward = !link.forward;
-      units[link.Index()] += kLoadUnit;
+      const auto attachment = state.paths.FindAttachment(nic);
+      const auto link = sends ? attachment->uplink : attachment->Downlink();
+      if (link) units[link->Index()] += kLoadUnit;
     }
   }
 }

@@ -59,8 +59,9 @@ bool HaveUplinks(const State& state, const fabric::Topology& topology, const Job
                                                           {edge.to, edge.destination_nic}};
   return std::ranges::all_of(ends, [&](const auto& end) {
     const auto attachment = state.paths.FindAttachment(end.second);
-    return !forest.has_choice[static_cast<std::size_t>(end.first)] || !attachment ||
-           accepts(topology.link(attachment->uplink.link).state);
+    if (!forest.has_choice[static_cast<std::size_t>(end.first)] || !attachment) return true;
+    // Of several uplinks, those on the edge's path are checked with it.
+    return !attachment->uplink || accepts(topology.link(attachment->uplink->link).state);
   });
 }
 

@@ -76,7 +76,7 @@ void LinkDoubts::Accuse(DirectedLink link) {
 std::pair<std::size_t, double> LinkDoubts::Next(TimePoint now) {
   std::pair<std::size_t, double> best{0, 0};
   for (const auto& [index, doubt] : doubts_) {
-    const auto is_it = [&](const Focus& focus) { return focus.link.Index() == index; };
+    const auto is_it = [at = index](const Focus& focus) { return focus.link.Index() == at; };
     if (std::ranges::any_of(focus_, is_it)) continue;
     const bool by_sweep = doubt.suspicion >= kLeastSuspicion;
     const bool by_hosts = VotesOf(doubt, now) >= kLeastVotes && now >= doubt.rests_until &&

@@ -340,8 +340,8 @@ void LinkTester::HandleFindings(const PathLearner::Findings& findings) {
   for (const PathLearner::Mismatch& mismatch : findings.mismatches) {
     if (mismatch.key.destination_port != TestRoutes::kDestinationPort) continue;
     const auto attachment = state_.paths.FindAttachment(mismatch.key.source);
-    if (!attachment) continue;
-    evidence_.Forget(attachment->uplink, routes_.RoutesOf(mismatch.key), mismatch.port);
+    if (!attachment || !attachment->uplink) continue;
+    evidence_.Forget(*attachment->uplink, routes_.RoutesOf(mismatch.key), mismatch.port);
   }
 }
 

@@ -57,7 +57,7 @@ Result<void> BackgroundLoads::Check(const LinkLoadReport& report) const {
   std::vector<bool> is_named(entries_.size());
   for (const auto& [link, bps] : report.loads) {
     const std::string name = state_.topology.DirectionName(link);
-    if (!state_.topology.IsSwitchToSwitch(link.link)) {
+    if (!state_.topology.IsFabricLink(link.link)) {
       return Wrong(fmt::format("{} joins a host (report links between switches)", name));
     }
     if (is_named[link.Index()]) {

@@ -97,8 +97,9 @@ bool LinkHealth::HandleNicEvent(AgentId id, const wire::LinkEvent& event) {
   const auto nic = state_.topology.FindNic(event.address);
   const auto attachment =
       nic && callbacks_.find_prober(*nic) == id ? state_.paths.FindAttachment(*nic) : std::nullopt;
-  if (!attachment) return false;
-  const fabric::LinkId link = attachment->uplink.link;
+  // Of a NIC with several uplinks the report does not name the one that is down.
+  if (!attachment || !attachment->uplink) return false;
+  const fabric::LinkId link = attachment->uplink->link;
   const bool changed = event.up ? nics_down_.erase(link) > 0 : nics_down_.insert(link).second;
   if (!changed) return true;
   state_.history.RecordOf(

@@ -17,7 +17,6 @@ using fabric::Path;
 
 constexpr Duration kAnswerTimeout = std::chrono::milliseconds(200);
 constexpr Duration kGrace = std::chrono::seconds(3);
-constexpr std::uint8_t kTtlOfFirstHop = 2;  // expires behind the first hop between switches
 
 }  // namespace
 
@@ -93,7 +92,9 @@ Result<OperatorProbes::Order> OperatorProbes::Begin(const Request& request,
   }
   Open open{.pair = {*source, *destination, from->leaf, to->leaf, {}}, .done = std::move(done)};
   for (const std::uint16_t port : request.ports) open.pair.ports.push_back({.port = port});
-  open.ttls = paths.front().hops.size();
+  const AnsweredHops hops = HopsThatAnswer(topology_, paths);
+  open.first_ttl = hops.first_ttl;
+  open.ttls = hops.count;
   Order order{*source, {}};
   order.order.order = numbers_.Next();
   order.order.source = topology_.node(*source).addresses.front();
@@ -101,7 +102,7 @@ Result<OperatorProbes::Order> OperatorProbes::Begin(const Request& request,
   order.order.destination_port = fabric::PortKey{}.destination_port;
   order.order.source_ports = request.ports;
   for (std::size_t hop = 0; hop < open.ttls; ++hop) {
-    order.order.ttls.push_back(static_cast<std::uint8_t>(hop + kTtlOfFirstHop));
+    order.order.ttls.push_back(static_cast<std::uint8_t>(hop + open.first_ttl));
   }
   order.order.probes_per_second = kProbesPerSecond;
   order.order.timeout_us = static_cast<std::uint64_t>(
@@ -130,7 +131,7 @@ void OperatorProbes::HandleReport(const wire::ProbeReport& report,
                                               [&](const ProbedPort& one) {
                                                 return one.port == answer.source_port;
                                               }) &&
-                          answer.ttl >= kTtlOfFirstHop && answer.ttl < kTtlOfFirstHop + open.ttls;
+                          answer.ttl >= open.first_ttl && answer.ttl < open.first_ttl + open.ttls;
     if (!is_asked) continue;
     auto& answers = open.answers[answer.source_port];
     if (answers.size() < open.ttls) answers.push_back(answer);
@@ -148,7 +149,7 @@ void OperatorProbes::Finish(std::map<std::uint64_t, Open>::iterator open) {
     if (answers.empty()) continue;
     port.path = PathOfAnswers(topology_, paths, answers);
     const auto furthest = std::ranges::max_element(answers, {}, &wire::ProbeAnswer::ttl);
-    port.hops_answered = static_cast<std::uint8_t>(furthest->ttl - kTtlOfFirstHop + 1);
+    port.hops_answered = static_cast<std::uint8_t>(furthest->ttl - finished.first_ttl + 1);
     port.rtt_us = furthest->rtt_us;
   }
   finished.done(std::move(pair));

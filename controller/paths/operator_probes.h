@@ -76,6 +76,7 @@ class OperatorProbes {
   struct Open {
     ProbedPair pair;
     std::map<std::uint16_t, std::vector<wire::ProbeAnswer>> answers;  // by port
+    std::uint8_t first_ttl = 2;
     std::size_t ttls = 0;
     TimePoint deadline;
     Done done;

@@ -12,14 +12,13 @@ using fabric::PathIndex;
 
 namespace {
 
-constexpr std::uint8_t kFirstTtl = 2;  // TTL 1 ends at the source's own leaf
-
 // Whether this answer can come from a probe on this path.
 bool Fits(const fabric::Topology& topology, const Path& path, const wire::ProbeAnswer& answer,
           const fabric::Topology::Interface& interface) {
-  if (answer.ttl < kFirstTtl) return false;
-  const std::size_t hop = static_cast<std::size_t>(answer.ttl - kFirstTtl);
-  if (hop >= path.hops.size()) return false;
+  const AnsweredHops hops = HopsThatAnswer(topology, std::span(&path, 1));
+  if (answer.ttl < hops.first_ttl) return false;
+  const std::size_t hop = static_cast<std::size_t>(answer.ttl - hops.first_ttl);
+  if (hop >= hops.count) return false;
   if (topology.To(path.hops[hop]) != interface.node) return false;
   if (!interface.link) return true;
   // An interface other than the one on which the probe came in identifies only the switch, unless
@@ -53,19 +52,31 @@ std::size_t LongestCommonBeginning(std::span<const Path> paths) {
 
 }  // namespace
 
-std::vector<std::uint8_t> DistinguishingTtls(std::span<const Path> paths) {
+AnsweredHops HopsThatAnswer(const fabric::Topology& topology, std::span<const Path> paths) {
+  if (paths.empty() || paths.front().hops.empty()) return {};
+  const auto& hops = paths.front().hops;
+  const bool is_uplink = topology.HasSeveralUplinks(topology.From(hops.front()));
+  const bool ends_at_nic = topology.HasSeveralUplinks(topology.To(hops.back()));
+  // TTL 1 ends at the switch behind the source's uplink.
+  return {.first_ttl = static_cast<std::uint8_t>(is_uplink ? 1 : 2),
+          .count = hops.size() - (ends_at_nic ? 1U : 0U)};
+}
+
+std::vector<std::uint8_t> DistinguishingTtls(const fabric::Topology& topology,
+                                             std::span<const Path> paths) {
   std::vector<std::uint8_t> ttls;
   if (paths.size() < 2) return ttls;
   const std::size_t hops = LongestCommonBeginning(paths) + 1;
-  for (std::size_t hop = 0; hop < std::min(hops, paths[0].hops.size()); ++hop) {
-    ttls.push_back(static_cast<std::uint8_t>(hop + kFirstTtl));
+  const AnsweredHops answered = HopsThatAnswer(topology, paths);
+  for (std::size_t hop = 0; hop < std::min(hops, answered.count); ++hop) {
+    ttls.push_back(static_cast<std::uint8_t>(hop + answered.first_ttl));
   }
   return ttls;
 }
 
 std::vector<std::uint8_t> FewestTtls(const fabric::Topology& topology,
                                      std::span<const Path> paths) {
-  std::vector<std::uint8_t> ttls = DistinguishingTtls(paths);
+  std::vector<std::uint8_t> ttls = DistinguishingTtls(topology, paths);
   if (ttls.size() < 2) return ttls;
   const std::size_t hop = ttls.size() - 1;
   std::vector<fabric::NodeId> entered;

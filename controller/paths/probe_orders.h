@@ -9,9 +9,11 @@ namespace espalier::controller {
 enum class ProbeOwner : std::uint64_t {
   kPathLearner = 1,
   kOperator = std::uint64_t{3} << 61U,
+  kDiscovery = std::uint64_t{7} << 60U,
 };
 
 constexpr ProbeOwner OwnerOfOrder(std::uint64_t order) {
+  if (order >= static_cast<std::uint64_t>(ProbeOwner::kDiscovery)) return ProbeOwner::kDiscovery;
   if (order >= static_cast<std::uint64_t>(ProbeOwner::kOperator)) return ProbeOwner::kOperator;
   return ProbeOwner::kPathLearner;
 }

@@ -302,7 +302,7 @@ void PhasePlan::PutInForce(const Making& made) {
       std::vector<FlowSlot>& phase = phases.emplace_back();
       for (const std::uint32_t index : indices) phase.push_back(made.input.slots[index]);
       std::ranges::sort(phase);
-      phase.erase(std::ranges::unique(phase).begin(), phase.end());
+      phase.erase(std::unique(phase.begin(), phase.end()), phase.end());
       std::erase_if(phase, [&](FlowSlot slot) { return PathsOf(slot).empty(); });
     }
   }

@@ -33,11 +33,6 @@ StartPredictor::StartPredictor(State& state, PathLearner& learner, const Control
     : state_(state),
       learner_(learner),
       options_(options),
-      expected_(metrics.MakeCounter(
-          "espalier_prediction_starts_expected_total",
-          "Flow arrivals that were predicted, as members of a set that a job repeats")),
-      unexpected_(metrics.MakeCounter("espalier_prediction_starts_unexpected_total",
-                                      "Flow arrivals that were not predicted")),
       plan_hits_(metrics.MakeCounter("espalier_prediction_plan_hits_total",
                                      "Flow arrivals that used their precomputed path")),
       plan_stale_hits_(metrics.MakeCounter("espalier_prediction_plan_stale_hits_total",
@@ -98,7 +93,8 @@ void StartPredictor::Tick(TimePoint now) {
   now_ = now;
   int off = 0;
   for (const auto& job : jobs_) {
-    job->learner.Tick(now);
+    Learn(*job, now);
+    job->learner.Tick(job->order.CompleteUntil(now));
     Refresh(*job);
     RecordSwitch(*job, now);
     off += job->learner.IsOn() ? 0 : 1;
@@ -167,9 +163,10 @@ void StartPredictor::Confirm(const Planned& planned) {
 }
 
 void StartPredictor::CountMiss(FlowSlot slot) {
-  if (slot.Index() >= known_.size() || !known_[slot.Index()].is_expected) return;
-  known_[slot.Index()].is_expected = false;  // count it once, even if it is placed again
-  plan_misses_.Add();
+  if (slot.Index() >= known_.size() || !known_[slot.Index()].may_miss) return;
+  Known& known = known_[slot.Index()];
+  known.may_miss = false;  // count it once, even if it is placed again
+  if (known.job->learner.IsMember(known.key)) plan_misses_.Add();
 }
 
 StartPredictor::Remainder StartPredictor::RemainderAt(TimePoint until) {
@@ -327,9 +324,14 @@ std::vector<StartPredictor::JobView> StartPredictor::Jobs() const {
     CycleLearner& learner = job->learner;
     JobView view{.job = state_.flows.JobName(job->name),
                  .is_on = learner.IsOn(),
-                 .hit_rate = learner.HitRate(),
-                 .hits = learner.hits(),
-                 .misses = learner.misses(),
+                 .predicted_starts = learner.errors().starts.count(),
+                 .start_error_p50 = learner.errors().starts.AtMost(0.5),
+                 .start_error_p90 = learner.errors().starts.AtMost(0.9),
+                 .predicted_ends = learner.errors().ends.count(),
+                 .end_error_p50 = learner.errors().ends.AtMost(0.5),
+                 .end_error_p90 = learner.errors().ends.AtMost(0.9),
+                 .bursts = job->bursts,
+                 .bursts_ready = job->bursts - job->unready_bursts,
                  .sets = learner.set_count(),
                  .members = learner.member_count(),
                  .period = learner.Period()};

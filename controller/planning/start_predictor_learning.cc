@@ -101,33 +101,45 @@ void StartPredictor::Identify(FlowSlot slot) {
                                .slot = slot};
 }
 
-void StartPredictor::HandleBusy(FlowSlot slot, TimePoint at) {
-  now_ = at;
-  if (state_.flows.At(slot).subflows.empty()) return;
-  if (slot.Index() >= known_.size() || known_[slot.Index()].job == nullptr) {
-    return unexpected_.Add();
-  }
+void StartPredictor::HandleBusy(FlowSlot slot, TimePoint at) { Begin(slot, at, at); }
+
+void StartPredictor::Begin(FlowSlot slot, TimePoint at, TimePoint now) {
+  now_ = now;
+  if (slot.Index() >= known_.size() || known_[slot.Index()].job == nullptr) return;
   Known& known = known_[slot.Index()];
   Job& job = *known.job;
   const FlowActivity& activity = state_.flows.ActivityOf(slot);
   const std::uint64_t remaining = activity.remaining_bytes;
-  const auto next = job.upcoming.empty() ? CycleLearner::Next{} : job.upcoming.front();
-  const std::uint64_t starts = job.learner.StartsOf(next.set);
   known.is_busy = true;
-  job.learner.activity().Expect(known.key, known.number);
-  known.is_expected = job.learner.HandleStart(known.key, remaining, at);
-  (known.is_expected ? expected_ : unexpected_).Add();
-  if (next.expected && job.learner.StartsOf(next.set) > starts) {
-    start_error_.ObserveSeconds(std::abs(SecondsOf(at - *next.expected)));
-  }
+  known.may_miss = true;
+  job.order.Add({.key = known.key, .slot = slot, .is_busy = true, .at = at, .bytes = remaining},
+                now);
+  Learn(job, now);
   ends_.Begin(slot, at, 0);
+  job.learner.activity().Expect(known.key, known.number);
   const PhaseLearner::Burst usual = job.learner.UsualBurstOf(known.key);
-  known.number = job.learner.activity().NumberOf(known.key);
   ends_.SetUsualDuration(slot, usual.length.duration, usual.length.deviation, usual.bytes);
   ends_.TakeReport(slot, at, remaining, 0, activity.outstanding_bytes);
   // What it usually sends tells more than the load of its path, until it has sent some of it.
   if (usual.bytes > 0) state_.flows.IgnoreReportsBefore(slot, at + kMinLook);
-  RecordSwitch(job, at);
+}
+
+void StartPredictor::Learn(Job& job, TimePoint now) {
+  CycleLearner& learner = job.learner;
+  const PredictionErrors& errors = learner.errors().starts;
+  for (const EdgeOrder::Edge& edge : job.order.TakeDue(now)) {
+    Known& known = known_[edge.slot.Index()];
+    const bool is_the_same = known.job == &job && known.key == edge.key;
+    if (is_the_same) learner.activity().Expect(edge.key, known.number);
+    if (!edge.is_busy) {
+      learner.HandleEnd(edge.key, edge.at, edge.bytes);
+      continue;
+    }
+    const std::size_t starts = errors.count();
+    learner.HandleStart(edge.key, edge.bytes, edge.at);
+    if (is_the_same) known.number = learner.activity().NumberOf(edge.key);
+    if (errors.count() != starts) start_error_.ObserveSeconds(SecondsOf(errors.last()));
+  }
 }
 
 // Flows of a report lie anywhere in memory. Without this, each edge would wait for several lines,
@@ -144,18 +156,27 @@ void StartPredictor::Prefetch(std::span<const MessageChange> edges) const {
   }
 }
 
-void StartPredictor::HandleEdges(std::span<const MessageChange> edges, bool learns) {
+void StartPredictor::HandleEdges(std::span<const MessageChange> edges, bool learns, TimePoint now) {
   Prefetch(edges);
   for (const MessageChange& edge : edges) {
     if (!edge.is_busy) {
-      HandleIdle(edge.slot, edge.at);
+      HandleIdle(edge.slot, edge.at, now);
     } else if (learns) {
-      HandleBusy(edge.slot, edge.at);
+      Begin(edge.slot, edge.at, now);
+      if (known_.size() <= edge.slot.Index()) continue;
+      if (Job* const job = known_[edge.slot.Index()].job) ++job->bursts;
     }
   }
 }
 
-void StartPredictor::HandleIdle(FlowSlot slot, TimePoint at) {
+void StartPredictor::HandleUnready(std::span<const FlowSlot> slots) {
+  for (const FlowSlot slot : slots) {
+    if (slot.Index() >= known_.size()) continue;
+    if (Job* const job = known_[slot.Index()].job) ++job->unready_bursts;
+  }
+}
+
+void StartPredictor::HandleIdle(FlowSlot slot, TimePoint at, TimePoint now) {
   if (slot.Index() >= known_.size() || !known_[slot.Index()].is_busy) return;
   Known& known = known_[slot.Index()];
   known.is_busy = false;
@@ -164,9 +185,10 @@ void StartPredictor::HandleIdle(FlowSlot slot, TimePoint at) {
   }
   ends_.End(slot);
   const std::uint64_t sent = state_.flows.ActivityOf(slot).announced_bytes;
-  known.job->learner.activity().Expect(known.key, known.number);
-  known.job->learner.HandleEnd(known.key, at, sent - known.sent_bytes);
+  known.job->order.Add({.key = known.key, .slot = slot, .at = at, .bytes = sent - known.sent_bytes},
+                       now);
   known.sent_bytes = sent;
+  Learn(*known.job, now);
 }
 
 Result<std::size_t> StartPredictor::Declare(const Schedule& schedule, TimePoint now) {
@@ -214,11 +236,12 @@ void StartPredictor::RecordSwitch(Job& job, TimePoint now) {
   job.was_on = job.learner.IsOn();
   state_.history.RecordOf(
       "jobs", now, job.was_on ? "prediction_enabled" : "prediction_disabled",
-      fmt::format("job={} hit_rate={:.3f}", state_.flows.JobName(job.name), job.learner.HitRate()));
+      fmt::format("job={} share_predicted={:.3f}", state_.flows.JobName(job.name),
+                  job.learner.share_predicted()));
 }
 
 void StartPredictor::HandleClosed(FlowSlot slot, TimePoint now) {
-  HandleIdle(slot, now);
+  HandleIdle(slot, now, now);
   if (slot.Index() >= known_.size() || known_[slot.Index()].job == nullptr) return;
   Known& known = known_[slot.Index()];
   ++identity_changes_;
@@ -242,8 +265,7 @@ std::uint64_t StartPredictor::DigestOfPhases() const {
 std::vector<StartPredictor::JobPhases> StartPredictor::Phases() const {
   std::unordered_map<const Job*, std::unordered_map<Key, FlowSlot>> open;
   for (const auto& job : jobs_) {
-    const bool is_of_use = job->learner.IsOn() && job->learner.ArePhasesLearned();
-    if (is_of_use) open[job.get()].reserve(job->open_flows);
+    if (job->learner.ArePhasesLearned()) open[job.get()].reserve(job->open_flows);
   }
   for (std::uint32_t i = 0; i < known_.size(); ++i) {
     const Known& known = known_[i];

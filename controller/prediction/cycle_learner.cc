@@ -44,7 +44,6 @@ void DropPlace(Places& places, CycleLearner::Key key, CycleLearner::SetId set) {
 }  // namespace
 
 bool CycleLearner::HandleStart(Key key, std::uint64_t bytes, TimePoint now) {
-  const bool had_sets = !sets_.empty();
   Tick(now);
   last_start_ = now_;
   if (!activity_.HandleStart(key, now_)) return places_.contains(key);
@@ -53,10 +52,8 @@ bool CycleLearner::HandleStart(Key key, std::uint64_t bytes, TimePoint now) {
   if (set != nullptr) {
     TakeMember(*set, index, bytes);
     SplitOffVariant();
-    ++hits_;
     return true;
   }
-  if (had_sets) ++misses_;
   if (member_count_ + pending_.size() >= options_.max_members) return false;
   if (pending_.empty()) pending_first_ = now_;
   pending_last_ = now_;
@@ -172,6 +169,14 @@ bool CycleLearner::Set::IsLate(TimePoint now, Duration together) const {
 
 void CycleLearner::BeginStart(Set& set) {
   EndStart(set);
+  // This start, and the end of the one before, against what was predicted of them.
+  set.times.Learn();
+  const Duration period = set.times.Period().value_or(set.declared_period);
+  if (const auto forecast = ForecastOf(set)) errors_.starts.Add(now_ - forecast->time, period);
+  const auto length = activity_.LastLengthOf(set.id);
+  if (length && set.expected_length) errors_.ends.Add(*length - *set.expected_length, period);
+  const PhaseLearner::Length next = activity_.NextLengthOf(set.id, set.times.lag());
+  set.expected_length = next.seen > 0 ? std::optional(next.duration) : std::nullopt;
   if (last_set_ && *last_set_ != set.id) {
     const Set* before = Find(*last_set_);
     if (set.before != last_set_) set.offsets.clear();
@@ -412,11 +417,6 @@ std::optional<Duration> CycleLearner::Period() {
   }
   if (largest == nullptr) return std::nullopt;
   return largest->times.Period();
-}
-
-double CycleLearner::HitRate() const {
-  const std::uint64_t all = hits_ + misses_;
-  return all == 0 ? 0 : static_cast<double>(hits_) / static_cast<double>(all);
 }
 
 }  // namespace espalier::controller

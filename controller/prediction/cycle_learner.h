@@ -14,6 +14,7 @@
 
 #include "common/base/event_loop.h"
 #include "controller/prediction/phase_learner.h"
+#include "controller/prediction/prediction_errors.h"
 #include "controller/prediction/start_order.h"
 #include "controller/prediction/start_times.h"
 
@@ -130,15 +131,22 @@ class CycleLearner {
   std::uint64_t DigestOfPhases();
   // Whether nine of ten members belong to sets with at least three starts, most of which repeat as
   // predicted, and with known durations. Once they do, half of the members are enough, and a
-  // quarter of the starts, so that a disturbance does not end it. While the job has no busy flow,
-  // as during a checkpoint, this stays as it is.
+  // quarter of the starts, and a set counts as regular for kHeldFor after it was so. Thus a
+  // disturbance does not end it, and a job that has lost its order does, later. While the job has
+  // no busy flow, as during a checkpoint, this stays as it is.
   bool ArePhasesLearned();
+  static constexpr Duration kHeldFor = std::chrono::seconds(10);
 
   bool IsOn() const { return is_on_; }
-  // Predicted and not predicted arrivals, since the job has had a set.
-  std::uint64_t hits() const { return hits_; }
-  std::uint64_t misses() const { return misses_; }
-  double HitRate() const;
+  // The share of the members of sets that take part in their starts, mostly in the latest ones.
+  double share_predicted() const { return score_; }
+  bool IsMember(Key key) const { return places_.contains(key); }
+  // Of the starts of sets, and of their ends, against what was predicted before they started.
+  struct Errors {
+    PredictionErrors starts;
+    PredictionErrors ends;
+  };
+  const Errors& errors() const { return errors_; }
   std::size_t set_count() const { return sets_.size(); }
   std::size_t member_count() const { return member_count_; }
   TimePoint last_start() const { return last_start_; }
@@ -160,6 +168,8 @@ class CycleLearner {
     // The members that always start after the others have ended, if there are any.
     std::optional<Variant> LaterPhase(PhaseLearner& activity) const;
     bool IsLate(TimePoint now, Duration together) const;
+    // Whether its starts repeat as predicted, with known durations.
+    bool IsRegular(const PhaseLearner& activity) const;
 
     SetId id;
     bool is_declared = false;
@@ -170,9 +180,12 @@ class CycleLearner {
     std::uint64_t starts = 0;
     double share = 1;  // of the members that took part in starts, mostly in the latest
     // When ArePhasesLearned looked at it last: it had started often enough, as predicted, and its
-    // duration was known; and the job had not gone on without it.
+    // duration was known, or that was so less than kHeldFor ago; and the job had not gone on
+    // without it.
     bool was_regular = false;
     bool is_in_phase = false;
+    TimePoint regular_at{};                   // the last time
+    std::optional<Duration> expected_length;  // of the present start
     StartTimes times;
     StartOrder order;              // of members by index
     std::optional<SetId> before;   // the set that started before it the last time
@@ -241,8 +254,7 @@ class CycleLearner {
   double score_ = 1;
   bool is_on_ = true;
   bool are_phases_learned_ = false;
-  std::uint64_t hits_ = 0;
-  std::uint64_t misses_ = 0;
+  Errors errors_;
 };
 
 }  // namespace espalier::controller

@@ -16,6 +16,8 @@ constexpr std::size_t kFewestConfirmed = 2;    // gaps as predicted: one may be 
 constexpr double kLearnedShare = 0.9;          // of members that must be in regular sets
 constexpr double kForgottenShare = 0.5;  // below it, phases that were learned are not any more
 constexpr int kGapsUntilForgotten = 4;   // a set that is absent for longer is in no phase
+// And for longer than this, as all reports may be late by a second while the controller is busy.
+constexpr Duration kLeastUntilForgotten = std::chrono::seconds(3);
 constexpr double kCompleteShare = 0.75;  // of members; a set with less at its starts is a wrong one
 constexpr std::uint64_t kMostPatience = 1'024;
 
@@ -86,6 +88,7 @@ void CycleLearner::SplitOffLaterPhase(const Variant& later) {
           .share = of->share,
           .was_regular = of->was_regular,
           .is_in_phase = of->is_in_phase,
+          .regular_at = of->regular_at,
           .times = of->times.BeforeLastLaterBy(*later.after),
           .order = StartOrder(options_.together)};
   activity_.Divide(of->id, set.id, *later.after);
@@ -95,19 +98,24 @@ void CycleLearner::SplitOffLaterPhase(const Variant& later) {
   ++changes_;
 }
 
+bool CycleLearner::Set::IsRegular(const PhaseLearner& activity) const {
+  const double least = was_regular ? kIrregularConfidence : kRegularConfidence;
+  return starts >= kStartsUntilRegular && times.confidence() >= least &&
+         times.confirmed() >= kFewestConfirmed && times.Period() && activity.HasLength(id);
+}
+
 bool CycleLearner::ArePhasesLearned() {
-  if (!is_on_) return false;
   const TimePoint active_until = activity_.IsAnyBusy() ? now_ : last_start_;
   std::size_t regular = 0;
   std::size_t all = 0;
   for (Set& set : sets_) {
     set.times.Learn();
-    const double least = set.was_regular ? kIrregularConfidence : kRegularConfidence;
-    set.was_regular = set.starts >= kStartsUntilRegular && set.times.confidence() >= least &&
-                      set.times.confirmed() >= kFewestConfirmed && set.times.Period() &&
-                      activity_.HasLength(set.id);
+    const bool is_regular = is_on_ && set.IsRegular(activity_);
+    if (is_regular) set.regular_at = active_until;
+    set.was_regular = is_regular || (set.was_regular && active_until - set.regular_at < kHeldFor);
     const auto gap = set.times.gap();
-    const bool is_gone = gap && active_until - set.times.last() > kGapsUntilForgotten * *gap;
+    const bool is_gone = gap && active_until - set.times.last() >
+                                    std::max(kGapsUntilForgotten * *gap, kLeastUntilForgotten);
     set.is_in_phase = set.was_regular && !is_gone;
     if (set.times.empty() || is_gone) continue;
     all += set.members.size();

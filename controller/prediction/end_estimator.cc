@@ -164,7 +164,22 @@ std::optional<EndEstimator::Forecast> EndEstimator::Of(FlowSlot flow) const {
                   .rate_bps = rate};
 }
 
+// Where all flows are planned for their phases, thousands of them begin and end in each second, and
+// nobody asks which end next. Keeping their order would cost several lines of memory each time.
+void EndEstimator::NoteChange() {
+  constexpr std::size_t kFewest = 1'024;
+  if (is_heap_ && ++changes_ > kFewest + 4 * heap_.size()) is_heap_ = false;
+}
+
+void EndEstimator::MakeHeap() {
+  for (Spot& spot : heap_) spot.key = At(spot.flow).expected;
+  for (std::size_t place = heap_.size() / 2; place-- > 0;) SiftDown(place);
+  is_heap_ = true;
+}
+
 std::vector<FlowSlot> EndEstimator::EndingBy(TimePoint until) {
+  if (!is_heap_) MakeHeap();
+  changes_ = 0;
   std::vector<FlowSlot> found;
   std::vector<FlowSlot> behind;
   std::vector<std::size_t> open;
@@ -191,10 +206,12 @@ void EndEstimator::Update(FlowSlot flow) {
   entry.expected = After(entry.reported, rest->seconds);
   if (entry.place < 0) {
     entry.place = static_cast<std::int32_t>(heap_.size());
-    heap_.emplace_back();
-  } else if (heap_[static_cast<std::size_t>(entry.place)].key <= entry.expected) {
+    heap_.push_back({entry.expected, flow});
+  } else if (!is_heap_ || heap_[static_cast<std::size_t>(entry.place)].key <= entry.expected) {
     return;  // the key may be early
   }
+  NoteChange();
+  if (!is_heap_) return;
   heap_[static_cast<std::size_t>(entry.place)] = {entry.expected, flow};
   SiftUp(static_cast<std::size_t>(entry.place));
 }
@@ -236,8 +253,10 @@ void EndEstimator::RemoveFromHeap(FlowSlot flow) {
   At(flow).place = -1;
   const Spot last = heap_.back();
   heap_.pop_back();
+  NoteChange();
   if (last.flow == flow) return;
   Put(place, last);
+  if (!is_heap_) return;
   SiftUp(place);
   SiftDown(static_cast<std::size_t>(At(last.flow).place));
 }

@@ -22,9 +22,9 @@ namespace espalier::controller {
 // Without any of these there is no forecast, or the occupancy alone. A host with wrong reports
 // affects only the forecasts of its own flows.
 //
-// Complexity: Begin and End O(log flows); TakeReport and SetPlannedRate O(1), or O(log flows) if
-// the expected end moves closer. Deterministic: times are arguments, no clock is read. Thread
-// safety: one thread.
+// Complexity: O(1), but for EndingBy. While that is called often, flows are kept in a heap: Begin
+// and End take O(log flows) then, and so does an expected end that moves closer. Deterministic:
+// times are arguments, no clock is read. Thread safety: one thread.
 class EndEstimator {
  public:
   // `planned_bps`: the rate by water-filling; 0: not known. Ends the flow that was in the slot.
@@ -64,7 +64,8 @@ class EndEstimator {
     return At(flow).expected;
   }
   // The flows expected to end by `until`, ascending by slot. O(result), and O(log flows) for each
-  // flow whose expected end has moved beyond `until` since the last call.
+  // flow whose expected end has moved beyond `until` since the last call; O(flows) if that was
+  // many changes ago.
   std::vector<FlowSlot> EndingBy(TimePoint until);
 
  private:
@@ -118,8 +119,14 @@ class EndEstimator {
   void SiftDown(std::size_t place);
   void RemoveFromHeap(FlowSlot flow);
 
+  // Notes a change of the heap, which is given up after many that nobody has asked about.
+  void NoteChange();
+  void MakeHeap();
+
   std::vector<Entry> flows_;  // by slot
-  std::vector<Spot> heap_;
+  std::vector<Spot> heap_;    // in any order and with any keys while it is none
+  bool is_heap_ = false;
+  std::size_t changes_ = 0;  // of the heap since EndingBy
 };
 
 }  // namespace espalier::controller

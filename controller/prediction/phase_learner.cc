@@ -277,6 +277,25 @@ bool PhaseLearner::HasLength(FlowSetId set) const {
                      [](const Start& start) { return start.last_end.has_value(); });
 }
 
+std::optional<Duration> PhaseLearner::LastLengthOf(FlowSetId set) const {
+  const auto found = sets_.find(set);
+  if (found == sets_.end() || found->second.empty()) return std::nullopt;
+  const Start& last = found->second.back();
+  return last.last_end ? std::optional(*last.last_end - last.began) : std::nullopt;
+}
+
+PhaseLearner::Length PhaseLearner::NextLengthOf(FlowSetId set, std::size_t lag) const {
+  std::vector<Duration> durations;
+  const auto found = sets_.find(set);
+  if (found == sets_.end()) return {};
+  const auto& starts = found->second;
+  for (std::size_t back = lag; back <= starts.size(); back += lag) {
+    const Start& start = starts[starts.size() - back];
+    if (start.last_end) durations.push_back(*start.last_end - start.began);
+  }
+  return LengthOf(durations);
+}
+
 PhaseLearner::Turn PhaseLearner::TurnOf(FlowSetId set, std::size_t lag, std::size_t turn) const {
   Turn result;
   const auto found = sets_.find(set);

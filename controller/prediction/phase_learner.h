@@ -88,6 +88,10 @@ class PhaseLearner {
   };
   Length LengthOf(FlowSetId set) const;
   bool HasLength(FlowSetId set) const;  // Length::seen > 0
+  // How long the latest start has been; none: no member has ended yet.
+  std::optional<Duration> LastLengthOf(FlowSetId set) const;
+  // The usual length of the starts that lie `lag`, 2 * lag, ... before the next one.
+  Length NextLengthOf(FlowSetId set, std::size_t lag) const;
   // Of the starts of a set that repeats after `lag` starts: those that are `turn` (0 to lag - 1)
   // before the last in each round. `others`: flows, also of the set, that were busy in at least a
   // quarter of them, in more than one of two or more, and in one of the latest four.

@@ -127,10 +127,23 @@ JobRounds::SharedBytes JobRounds::BytesOf(const Group& group) const {
     const DirectedLink destination = DirectedLink::FromIndex(key & 0xFFFF'FFFF);
     bytes[NicKey(source.Index())] += pair.bytes;
     bytes[NicKey(destination.Index())] += pair.bytes;
-    bytes[LeafKey(topology_.To(source), true)] += pair.bytes;
-    bytes[LeafKey(topology_.From(destination), false)] += pair.bytes;
+    bytes[LeafKey(ShareOf(source, true), true)] += pair.bytes;
+    bytes[LeafKey(ShareOf(destination, false), false)] += pair.bytes;
   }
   return bytes;
+}
+
+fabric::NodeId JobRounds::ShareOf(DirectedLink link, bool sends) const {
+  const fabric::NodeId nic = sends ? topology_.From(link) : topology_.To(link);
+  if (topology_.HasSeveralUplinks(nic)) return nic;
+  return sends ? topology_.To(link) : topology_.From(link);
+}
+
+std::int64_t JobRounds::NicBps(DirectedLink link) const {
+  for (const fabric::NodeId nic : {topology_.From(link), topology_.To(link)}) {
+    if (topology_.HasSeveralUplinks(nic)) return UplinkBps(nic);
+  }
+  return topology_.link(link.link).rate.value;
 }
 
 std::int64_t JobRounds::UplinkBps(fabric::NodeId leaf) const {
@@ -163,9 +176,9 @@ double JobRounds::SecondsOfShared(const Job& job, const Group& group) const {
   }
   double longest = 0;
   for (const auto& [key, sum] : bytes) {
-    const std::int64_t bps =
-        (key & kIsNic) != 0 ? topology_.link(DirectedLink::FromIndex(key & ~kIsNic).link).rate.value
-                            : UplinkBps(fabric::NodeId(static_cast<std::int32_t>(key >> 1U)));
+    const std::int64_t bps = (key & kIsNic) != 0
+                                 ? NicBps(DirectedLink::FromIndex(key & ~kIsNic))
+                                 : UplinkBps(fabric::NodeId(static_cast<std::int32_t>(key >> 1U)));
     longest = std::max(longest, Seconds(sum, bps));
   }
   return longest;
@@ -189,8 +202,8 @@ double JobRounds::SecondsOfWholeFlows(const Group& group) const {
     return {links, bps};
   };
   for (const auto& [key, pair] : group.pairs) {
-    const fabric::NodeId from = topology_.To(DirectedLink::FromIndex(key >> 32U));
-    const fabric::NodeId to = topology_.From(DirectedLink::FromIndex(key & 0xFFFF'FFFF));
+    const fabric::NodeId from = ShareOf(DirectedLink::FromIndex(key >> 32U), true);
+    const fabric::NodeId to = ShareOf(DirectedLink::FromIndex(key & 0xFFFF'FFFF), false);
     if (pair.flows != 1) continue;
     if (pair.path_bps <= links_of(from).second) flows[LeafKey(from, true)].push_back(pair.bytes);
     if (pair.path_bps <= links_of(to).second) flows[LeafKey(to, false)].push_back(pair.bytes);

@@ -43,8 +43,8 @@ class JobRounds {
 
   explicit JobRounds(const fabric::Topology& topology) : topology_(topology) {}
 
-  // The links of a flow's two NICs (none: unknown end), and the rate of the fastest path between
-  // them, times its subflows (0: no path, or both on one switch).
+  // The links of a flow's two NICs (none: unknown end; the first of several uplinks), and the rate
+  // of the fastest path between them, times its subflows (0: no path, or both on one switch).
   struct Ends {
     std::optional<fabric::DirectedLink> source;
     std::optional<fabric::DirectedLink> destination;
@@ -125,6 +125,10 @@ class JobRounds {
   double SecondsOfShared(const Job& job, const Group& group) const;
   double SecondsOfWholeFlows(const Group& group) const;
   std::int64_t UplinkBps(fabric::NodeId leaf) const;
+  // What a NIC sends or receives at most, over all its uplinks.
+  std::int64_t NicBps(fabric::DirectedLink link) const;
+  // Whose uplinks the traffic of a NIC shares with others: its leaf, or itself if it has several.
+  fabric::NodeId ShareOf(fabric::DirectedLink link, bool sends) const;
   JobRound RoundOf(const Job& job, const Group& group) const;
   std::deque<JobRound> RoundsOf(const Job& job, const Group& group, TimePoint now) const;
   Job& At(std::uint32_t job);

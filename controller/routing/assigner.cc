@@ -66,19 +66,19 @@ bool HasSeveralJobs(std::span<const Commodity> commodities) {
 
 // Problem: spread all commodities over the fabric so that the most loaded link carries least and,
 // among such assignments, slow jobs are as fast as possible (RLM, sections 3.3 and 8).
-// Idea: Optimal has three stages. (1) EquitablePaths (two tiers) or StagedPaths (any folded Clos)
-// give the optimum directly where a theorem applies. (2) Elsewhere, in a folded Clos,
-// EjectionSearch repairs what stages give as if all links were up. In any fabric, Greedy gives a
-// start, and rearrangement chains lower its maximum load: the limit of all links is set just below
-// it, and each link above the limit is relieved (Improve). (3) ChooseFairest keeps that load. For
-// one job after the other, the heaviest weight and then the fewest flows first, it raises the
-// counted shares of the job's subflows, so that chains move other flows off its links (Shield). It
-// also tries Greedy in two orders, and keeps the best score. Base loads and fixed paths count in
-// base_ and in the base loads of the occupancy. Until Finish, max_load and lower_bound are those of
-// the links that carry subflows that can move: a link that is full in any case must not stop the
-// improvement of the others. Invariant: result_.max_load never grows after stage 1 or Greedy; a
-// failed Shield is undone. Cost: each stage is bounded by step_budget; Greedy is O(candidate hops),
-// a score O(subflows x hops x passes) of water-filling.
+// Idea: Optimal has three stages. (1) EquitablePaths (two tiers), StagedPaths (any folded Clos) or
+// BundledPaths (parallel links, NICs with several uplinks) give the optimum where a theorem
+// applies. (2) Elsewhere, in a folded Clos, EjectionSearch repairs what stages give as if all links
+// were up. In any fabric, Greedy gives a start, and rearrangement chains lower its maximum load:
+// the limit of all links is set just below it, and each link above the limit is relieved (Improve).
+// (3) ChooseFairest keeps that load. For one job after the other, the heaviest weight and then the
+// fewest flows first, it raises the counted shares of the job's subflows, so that chains move other
+// flows off its links (Shield). It also tries Greedy in two orders, and keeps the best score. Base
+// loads and fixed paths count in base_ and in the base loads of the occupancy. Until Finish,
+// max_load and lower_bound are those of the links that carry subflows that can move: a link that is
+// full in any case must not stop the improvement of the others. Invariant: result_.max_load never
+// grows after stage 1 or Greedy; a failed Shield is undone. Cost: each stage is bounded by
+// step_budget; Greedy is O(candidate hops), a score O(subflows x hops x passes) of water-filling.
 
 void Assigner::Begin(std::span<const Commodity> commodities, const AssignOptions& options) {
   result_.Clear(commodities);
@@ -214,8 +214,9 @@ const Assignment& Assigner::Optimal(std::span<const Commodity> commodities,
   std::int64_t steps = options.step_budget;
   repair_budget_ = 40 * std::min(steps, std::numeric_limits<std::int64_t>::max() / 40);
   Begin(commodities, options);
-  const bool is_staged = !has_base_ && (equitable_.Assign(commodities, result_) ||
-                                        staged_.Assign(commodities, result_));
+  const bool is_staged =
+      !has_base_ && (equitable_.Assign(commodities, result_) ||
+                     staged_.Assign(commodities, result_) || bundled_.Assign(commodities, result_));
   if (!is_staged && !RepairToBound(commodities)) {
     AssignGreedily(commodities, {});
     result_.lower_bound = LowerBound(commodities);

@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "controller/routing/exact/bundled_paths.h"
 #include "controller/routing/exact/equitable_paths.h"
 #include "controller/routing/exact/staged_paths.h"
 #include "controller/routing/exact/uneven_paths.h"
@@ -51,6 +52,7 @@ class Assigner {
         labels_(view),
         equitable_(view),
         staged_(view),
+        bundled_(view),
         uneven_(view),
         ejection_(view),
         occupancy_(view),
@@ -67,19 +69,19 @@ class Assigner {
 
   // Minimises the maximum load. The result is exact in a folded Clos of any number of tiers that is
   // not narrower upwards, or whose flows are all of one height (a 2-tier Clos, a fat-tree, rails;
-  // StagedPaths has the conditions), if the links of a tier have equal rates, what is dead is dead
-  // for all, all commodities have equally many subflows, and there are neither base loads nor fixed
-  // paths. Otherwise it is the best assignment found within the budget, never worse than Greedy;
-  // lower_bound shows the gap, and `proof` why there is none. In a folded Clos of more than two
-  // tiers EjectionSearch repairs the assignment of a fabric without dead links; the search over
-  // listed paths that follows is left out if there are more than a million. Among
-  // assignments of equal maximum load, the result has the lexicographically greatest vector of
-  // jobs' slowest rates that the budget allows to find. On up to two tiers, if Greedy in the order
-  // of the paper's authors (PaperOrder) reaches the same load, and nothing found makes jobs or
-  // their phases faster, its assignment is returned. If base loads and fixed paths alone make a
-  // link the most loaded one, the maximum over the other links is minimised.
-  // With options.shares, UnevenPaths' result if its maximum load is lower; the lower bound is then
-  // that of flows that can be divided at will.
+  // StagedPaths has the conditions) and in a two-tier Clos of bundles (BundledPaths), if the links
+  // of a tier have equal rates, what is dead is dead for all, all commodities have equally many
+  // subflows, and there are neither base loads nor fixed paths. Otherwise it is the best assignment
+  // found within the budget, never worse than Greedy; lower_bound shows the gap, and `proof` why
+  // there is none. In a folded Clos of more than two tiers EjectionSearch repairs the assignment of
+  // a fabric without dead links; the search over listed paths that follows is left out if there are
+  // more than a million. Among assignments of equal maximum load, the result has the
+  // lexicographically greatest vector of jobs' slowest rates that the budget allows to find. On up
+  // to two tiers, if Greedy in the order of the paper's authors (PaperOrder) reaches the same load,
+  // and nothing found makes jobs or their phases faster, its assignment is returned. If base loads
+  // and fixed paths alone make a link the most loaded one, the maximum over the other links is
+  // minimised. With options.shares, UnevenPaths' result if its maximum load is lower; the lower
+  // bound is then that of flows that can be divided at will.
   const Assignment& Optimal(std::span<const Commodity> commodities,
                             const AssignOptions& options = {});
 
@@ -140,6 +142,7 @@ class Assigner {
   LabelSearch labels_;
   EquitablePaths equitable_;
   StagedPaths staged_;
+  BundledPaths bundled_;
   UnevenPaths uneven_;
   Assignment divided_;  // scratch
   EjectionSearch ejection_;

@@ -106,8 +106,7 @@ void Sightings::Count(FlowSlot slot, const SightingReport::Seen& seen, Counted& 
   const bool has_port = subflow != flow.subflows.end();
   const auto path = has_port ? state_.flow_paths.PathOf(*subflow) : std::nullopt;
   for (const SightingReport::OnLink& on : seen.links) {
-    if (!state_.topology.IsSwitchToSwitch(on.link.link))
-      continue;  // every path of it has that link
+    if (!state_.topology.IsFabricLink(on.link.link)) continue;  // every path of it has that link
     counted.links[on.link.Index()] += on.samples;
     if (!path) {
       counted.other_port += on.samples;

@@ -142,7 +142,7 @@ std::optional<FlowSlot> FlowTable::Find(AgentId agent, wire::LocalFlowId local) 
 
 FlowTable::Taken FlowTable::TakeProgress(AgentId agent,
                                          std::span<const wire::FlowProgress> progress,
-                                         TimePoint now) {
+                                         TimePoint now, Duration late) {
   changes_.clear();
   due_.clear();
   if (agent.Index() >= by_agent_.size()) return {};
@@ -177,7 +177,7 @@ FlowTable::Taken FlowTable::TakeProgress(AgentId agent,
         .last_edge = activity.last_edge};
     const bool is_too_often = ExceedsBudget(agent, activity, ClaimedEdges(before, flow), now);
     if (now >= activity.next_review) due_.push_back(next->slot);
-    const bool is_in_order = NoteChanges(next->slot, before, flow, now);
+    const bool is_in_order = NoteChanges(next->slot, before, flow, now - late);
     implausible += is_too_often || !is_in_order ? 1 : 0;
     ++next;
   }
@@ -206,7 +206,7 @@ bool FlowTable::ExceedsBudget(AgentId agent, FlowActivity& activity, std::uint32
 }
 
 bool FlowTable::NoteChanges(FlowSlot slot, const FlowActivity& before,
-                            const wire::FlowProgress& report, TimePoint now) {
+                            const wire::FlowProgress& report, TimePoint sent) {
   constexpr std::uint64_t kToleranceUs = 1'000'000;  // reports do not all take as long
   FlowActivity& activity = activity_[slot.Index()];
   const std::uint64_t new_bytes = NewBytes(before, report);
@@ -218,10 +218,11 @@ bool FlowTable::NoteChanges(FlowSlot slot, const FlowActivity& before,
   if (was_busy == is_busy && !missed_two && new_bytes == 0) return true;
   if (was_busy != is_busy || missed_two) ++busy_changes_;
   // An age, as clocks of hosts differ. It cannot reach back before the flow's last edge.
-  const TimePoint earliest = std::min(std::max(At(slot).started, activity.last_edge), now);
-  const auto most = static_cast<std::uint64_t>((now - earliest) / std::chrono::microseconds(1));
+  const TimePoint earliest = std::max(At(slot).started, activity.last_edge);
+  const auto most = static_cast<std::uint64_t>(std::max(Duration{}, sent - earliest) /
+                                               std::chrono::microseconds(1));
   const TimePoint at =
-      report.edge_age_us < most ? now - std::chrono::microseconds(report.edge_age_us) : earliest;
+      report.edge_age_us < most ? sent - std::chrono::microseconds(report.edge_age_us) : earliest;
   const bool is_in_order = !before.ReportsEdges() || activity.edges == before.edges ||
                            report.edge_age_us < most + kToleranceUs;
   activity.last_edge = at;

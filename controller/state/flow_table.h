@@ -207,8 +207,10 @@ class FlowTable {
   };
   // Takes an agent's report on its flows; ignores flows that are not open. A flow has at most two
   // changes, which do not lie before its earlier ones, and none while it is over its budget.
-  // O(flows reported) if their ids ascend. The result is valid until the next call.
-  Taken TakeProgress(AgentId agent, std::span<const wire::FlowProgress> progress, TimePoint now);
+  // `late`: how long before `now` the agent sent it, so that edges lie where they were. O(flows
+  // reported) if their ids ascend. The result is valid until the next call.
+  Taken TakeProgress(AgentId agent, std::span<const wire::FlowProgress> progress, TimePoint now,
+                     Duration late = {});
   // Leaves the flow out of Taken::due before this time. By default every report is due.
   void IgnoreReportsBefore(FlowSlot slot, TimePoint time) {
     activity_[slot.Index()].next_review = time;
@@ -258,8 +260,9 @@ class FlowTable {
   // Whether these edges, which a report claims, exceed the budget of the flow or its agent.
   bool ExceedsBudget(AgentId agent, FlowActivity& activity, std::uint32_t edges, TimePoint now);
   // Appends to changes_ what a report has changed. False: a new edge lies before an earlier one.
+  // `sent`: when the report was.
   bool NoteChanges(FlowSlot slot, const FlowActivity& before, const wire::FlowProgress& report,
-                   TimePoint now);
+                   TimePoint sent);
   static AgentFlows::const_iterator LowerBound(const AgentFlows& flows, wire::LocalFlowId local);
 
   std::vector<std::optional<Flow>> slots_;

@@ -31,7 +31,8 @@ Reach ReachOfEnds(const State& state, const fabric::Topology& topology,
   for (const fabric::NodeId nic : {key.source, key.destination}) {
     const auto attachment = state.paths.FindAttachment(nic);
     if (!attachment) return Reach::kUnknownEnd;
-    switch (topology.link(attachment->uplink.link).state) {
+    if (!attachment->uplink) continue;  // its uplinks are hops of paths
+    switch (topology.link(attachment->uplink->link).state) {
       case fabric::LinkState::kUp:
         break;
       case fabric::LinkState::kDrained:

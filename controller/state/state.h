@@ -105,6 +105,12 @@ struct State {
   JobKey job_secret = JobKey::Draw();  // the stored secret from which jobs' keys are derived
   Intents intents;
 
+  // Whether a NIC's queue pairs choose its uplink by their port affinity, which neither a source
+  // port nor an agent decides.
+  bool IsUplinkByAffinity(fabric::NodeId nic) const {
+    return topology.HasSeveralUplinks(nic) &&
+           topology.node(nic).uplink == fabric::UplinkChoice::kAffinity;
+  }
   std::span<const fabric::Path> PathsOf(const Flow& flow) const {
     return paths.Between(flow.source_leaf, flow.destination_leaf);
   }

@@ -139,7 +139,7 @@ void Collector::Tick(TimePoint now) {
 std::vector<Collector::Load> Collector::TakeLoads(TimePoint now) {
   std::vector<Load> loads;
   const auto take = [&](DirectedLink link, double bps) {
-    if (topology_.IsSwitchToSwitch(link.link)) loads.push_back({link, bps});
+    if (topology_.IsFabricLink(link.link)) loads.push_back({link, bps});
   };
   for (const PortCounters::Load& load : port_counters_.TakeLoads()) {
     link_samples_.HandleCounters(load.link, now);

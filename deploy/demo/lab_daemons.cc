@@ -136,7 +136,10 @@ Result<void> LabDaemons::StartAgent(int host) {
   const std::string config = fmt::format("{}/{}.conf", folder_, name);
   std::string nics;
   for (int rail = 0; rail < lab_->layout().options().rails; ++rail) {
-    nics += fmt::format("nic: \"eth{}\"\n", rail);
+    // With several uplinks, the address is on the loopback interface.
+    const bool is_shared = lab_->layout().options().uplinks > 1;
+    nics += fmt::format("nic: \"{}\"\n",
+                        is_shared ? lab_->layout().NicAddress(host) : fmt::format("eth{}", rail));
   }
   Result<void> written = WriteText(
       config, fmt::format("name: \"{}\"\n"

@@ -335,6 +335,12 @@ Result<std::vector<std::optional<std::string>>> LookUpSpines(const Lab& lab,
                 "the kernel's IPv6 route look-up does not hash as forwarding does (read the "
                 "spines' counters instead)");
   }
+  if (lab.record().options.uplinks > 1) {
+    return Fail(
+        ErrorCode::kUnsupported,
+        "a look-up begins at a leaf, which hosts with several uplinks choose themselves (read "
+        "the switches' counters instead)");
+  }
   return Ascent(lab, queries).Run();
 }
 

@@ -27,6 +27,19 @@ bool IsFileName(const std::string& name) {
          });
 }
 
+Result<void> CheckUplinks(const LabOptions& options) {
+  if (options.uplinks < 1 || options.uplinks > kMaxRails || options.leaves % options.uplinks != 0) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("{} uplinks: give 1 to {}, and leaves that are a multiple",
+                            options.uplinks, kMaxRails));
+  }
+  const bool is_plain = options.rails == 1 && options.pods == 0 && !options.ipv6 &&
+                        options.routing == Routing::kStatic;
+  if (options.uplinks == 1 || is_plain) return {};
+  return Fail(ErrorCode::kInvalidArgument,
+              "a lab with several uplinks has two tiers, one rail, IPv4 and static routes");
+}
+
 Result<void> CheckShape(const LabOptions& options) {
   const auto in_range = [](int count) { return count >= 1 && count <= kMaxPerTier; };
   if (!in_range(options.spines) || !in_range(options.leaves) || !in_range(options.hosts_per_leaf)) {
@@ -61,11 +74,12 @@ Result<void> CheckShape(const LabOptions& options) {
   if (options.rails > 1 && options.ipv6) {
     return Fail(ErrorCode::kInvalidArgument, "a lab with several rails speaks IPv4 only");
   }
-  if (options.planes < 1 || options.rails % options.planes != 0 ||
+  if (Result<void> uplinks = CheckUplinks(options); !uplinks) return uplinks;
+  if (options.planes < 1 || options.Lanes() % options.planes != 0 ||
       options.spines % options.planes != 0) {
-    return Fail(
-        ErrorCode::kInvalidArgument,
-        fmt::format("{} planes: give rails and spines that are a multiple", options.planes));
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("{} planes: give rails (or uplinks) and spines that are a multiple",
+                            options.planes));
   }
   if (options.gpus < 0 || options.gpus > options.rails ||
       (options.gpus != 0 && (options.pods != 0 || options.rails % options.gpus != 0))) {
@@ -132,11 +146,16 @@ void LabLayout::AddLinks() {
     return LabPort{position, NodeAt(position).name, std::move(interface), std::move(address)};
   };
   for (int n = 0; n < NicCount(); ++n) {
-    const int leaf = n / options_.hosts_per_leaf;
     const int place = n % options_.hosts_per_leaf;
-    links_.push_back({port(Role::kHost, HostOf(n), fmt::format("eth{}", RailOf(n)), NicAddress(n)),
-                      port(Role::kLeaf, leaf, fmt::format("h{}", place), LeafAddressOfNic(n))});
-    links_.back().lower.in_topology = NicName(n);
+    for (int uplink = 0; uplink < options_.uplinks; ++uplink) {
+      const int leaf = LeafOfNic(n) + uplink;
+      const std::string address =
+          options_.uplinks == 1 ? NicAddress(n) : fmt::format("10.{}.{}.3", leaf, place);
+      links_.push_back(
+          {port(Role::kHost, HostOf(n), fmt::format("eth{}", RailOf(n) + uplink), address),
+           port(Role::kLeaf, leaf, fmt::format("h{}", place), LeafAddressOfNic(n, uplink))});
+      links_.back().lower.in_topology = NicName(n);
+    }
   }
   for (int l = 0; l < options_.LeafCount(); ++l) {
     const int pod = l / options_.leaves;
@@ -163,7 +182,8 @@ void LabLayout::AddLinks() {
 
 void LabLayout::DrawSeeds() {
   std::mt19937_64 random(options_.seed);
-  const int count = options_.LeafCount() + (options_.pods == 0 ? 0 : options_.SpineCount());
+  const int count = options_.LeafCount() + (SpinesChoose() ? options_.SpineCount() : 0) +
+                    (options_.uplinks > 1 ? HostCount() : 0);
   while (seeds_.size() < static_cast<std::size_t>(count)) {
     const auto seed = static_cast<std::uint32_t>(random() >> 33);
     if (seed != 0 && std::find(seeds_.begin(), seeds_.end(), seed) == seeds_.end()) {
@@ -173,10 +193,17 @@ void LabLayout::DrawSeeds() {
 }
 
 std::optional<std::uint32_t> LabLayout::HashSeed(const LabNode& node) const {
-  const bool is_leaf = node.role == Role::kLeaf;
-  if (!is_leaf && (node.role != Role::kSpine || options_.pods == 0)) return std::nullopt;
-  int place = is_leaf ? node.index : options_.LeafCount() + node.index;
-  if (options_.hash_seeds == HashSeeds::kTier) place = is_leaf ? 0 : options_.LeafCount();
+  const int spines = SpinesChoose() ? options_.SpineCount() : 0;
+  int first = 0;  // of the tier
+  if (node.role == Role::kSpine && spines > 0) {
+    first = options_.LeafCount();
+  } else if (node.role == Role::kHost && options_.uplinks > 1) {
+    first = options_.LeafCount() + spines;
+  } else if (node.role != Role::kLeaf) {
+    return std::nullopt;
+  }
+  int place = first + node.index;
+  if (options_.hash_seeds == HashSeeds::kTier) place = first;
   if (options_.hash_seeds == HashSeeds::kEqual) place = 0;
   return seeds_[static_cast<std::size_t>(place)];
 }
@@ -205,7 +232,7 @@ int LabLayout::NicOf(int host, int rail) const {
 }
 
 int LabLayout::PlaneOfLeaf(int leaf) const {
-  return leaf % options_.rails * options_.planes / options_.rails;
+  return leaf % options_.Lanes() * options_.planes / options_.Lanes();
 }
 
 std::string LabLayout::NicName(int nic) const {
@@ -224,15 +251,16 @@ std::string LabLayout::RankAddress(int rank) const {
 }
 
 std::string LabLayout::NicAddress(int nic) const {
-  const int leaf = nic / options_.hosts_per_leaf;
+  const int leaf = LeafOfNic(nic);
   const int slot = nic % options_.hosts_per_leaf;
   return options_.ipv6 ? fmt::format("fd00:10:{:x}:{:x}::1", leaf, slot)
                        : fmt::format("10.{}.{}.1", leaf, slot);
 }
 
-std::string LabLayout::LeafAddressOfNic(int nic) const {
-  const int leaf = nic / options_.hosts_per_leaf;
+std::string LabLayout::LeafAddressOfNic(int nic, int uplink) const {
+  const int leaf = LeafOfNic(nic) + uplink;
   const int slot = nic % options_.hosts_per_leaf;
+  if (options_.uplinks > 1) return fmt::format("10.{}.{}.2", leaf, slot);
   return options_.ipv6 ? fmt::format("fd00:10:{:x}:{:x}::", leaf, slot)
                        : fmt::format("10.{}.{}.0", leaf, slot);
 }
@@ -254,7 +282,9 @@ std::string LabLayout::LeafPrefix(int leaf) const {
 
 Result<fabric::TopologySpec> LabLayout::MakeTopology() const {
   const BitsPerSecond fabric_rate = options_.link_rate.value_or(kNominalRate);
-  const BitsPerSecond host_rate = std::max(kNominalRate, fabric_rate);
+  // A path has the uplink that it takes, too, which is limited as its other links are.
+  const BitsPerSecond host_rate =
+      options_.uplinks > 1 ? fabric_rate : std::max(kNominalRate, fabric_rate);
   Result<fabric::TopologySpec> spec =
       options_.pods == 0 ? fabric::BuildLeafSpine({.spines = options_.spines,
                                                    .leaves = options_.leaves,
@@ -263,7 +293,8 @@ Result<fabric::TopologySpec> LabLayout::MakeTopology() const {
                                                    .fabric_rate = fabric_rate,
                                                    .rails = options_.rails,
                                                    .planes = options_.planes,
-                                                   .gpus = options_.gpus})
+                                                   .gpus = options_.gpus,
+                                                   .uplinks = options_.uplinks})
                          : fabric::BuildPods({.pods = options_.pods,
                                               .leaves_per_pod = options_.leaves,
                                               .aggs_per_pod = options_.spines,
@@ -281,15 +312,14 @@ Result<fabric::TopologySpec> LabLayout::MakeTopology() const {
   std::map<std::string, IpAddress> nics;
   for (const LabLink& link : links_) {
     links[fmt::format("{}--{}", link.lower.in_topology, link.upper.in_topology)] = &link;
-    if (NodeAt(link.lower.node).role == Role::kHost) {
-      nics[link.lower.in_topology] = address(link.lower.address);
-    }
   }
+  for (int n = 0; n < NicCount(); ++n) nics[NicName(n)] = address(NicAddress(n));
   for (fabric::Node& node : spec->nodes) {
     if (const auto nic = nics.find(node.id); nic != nics.end()) node.addresses = {nic->second};
     const LabNode* own = FindNode(node.id);
     if (own == nullptr || !options_.hash_hint) continue;
-    if (const auto seed = HashSeed(*own)) node.ecmp = fabric::EcmpSpec{"linux", *seed};
+    const char* const hash = own->role == Role::kHost ? "linux-l4" : "linux";
+    if (const auto seed = HashSeed(*own)) node.ecmp = fabric::EcmpSpec{hash, *seed};
   }
   for (fabric::Link& link : spec->links) {
     const auto own = links.find(link.id);
@@ -313,7 +343,8 @@ std::vector<LabLayout::Neighbour> LabLayout::NeighboursOf(const LabNode& node) c
 }
 
 bool LabLayout::IsInPlaneOf(int leaf, const LabNode& node) const {
-  if (options_.planes == 1) return true;
+  // A group of leaves that shares its hosts by several uplinks has a leaf in every plane.
+  if (options_.planes == 1 || options_.uplinks > 1) return true;
   return PlaneOfLeaf(leaf) ==
          (node.role == Role::kLeaf ? PlaneOfLeaf(node.index) : PlaneOfSpine(node.index));
 }
@@ -323,13 +354,29 @@ bool LabLayout::IsBelow(int leaf, const LabNode& node) const {
     case Role::kHost:
       return false;
     case Role::kLeaf:
-      return node.index == leaf;
+      return node.index / options_.uplinks == leaf / options_.uplinks;
     case Role::kSpine:
       return options_.pods == 0 || node.index / options_.spines == leaf / options_.leaves;
     case Role::kCore:
       return true;
   }
   return false;
+}
+
+std::vector<std::pair<std::string, const LabPort*>> LabLayout::HostRoutes(
+    const LabNode& leaf) const {
+  std::vector<std::pair<std::string, const LabPort*>> routes;
+  if (options_.uplinks == 1 || leaf.role != Role::kLeaf) return routes;
+  for (int n = 0; n < NicCount(); ++n) {
+    if (LeafOfNic(n) / options_.uplinks != leaf.index / options_.uplinks) continue;
+    for (const Neighbour& neighbour : NeighboursOf(leaf)) {
+      const LabNode& other = NodeAt(neighbour.other->node);
+      if (other.role != Role::kHost || other.index != n) continue;
+      routes.emplace_back(fmt::format("{}/32 via {}", NicAddress(n), neighbour.other->address),
+                          neighbour.own);
+    }
+  }
+  return routes;
 }
 
 std::vector<LabLayout::NextHop> LabLayout::NextHops(const LabNode& node, int leaf) const {

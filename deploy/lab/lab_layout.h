@@ -1,8 +1,10 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/result.h"
@@ -31,7 +33,8 @@ struct LabOptions {
   int leaves = 4;          // with pods: of each pod
   int hosts_per_leaf = 4;  // with rails: NICs of each leaf
   int rails = 1;           // NICs of each host, each on a leaf of its own
-  int planes = 1;  // parts of two tiers, with several rails, that have no links between them
+  int uplinks = 1;         // leaves to which each host is linked with one address
+  int planes = 1;  // parts of two tiers, with several rails or uplinks, without links between them
   int gpus = 0;    // of a host of two tiers and several rails; 0: one for each NIC
   int pods = 0;    // 0: two tiers; else three
   int cores = 0;   // of three tiers, a multiple of `spines`
@@ -48,7 +51,9 @@ struct LabOptions {
   int SpineCount() const { return spines * (pods == 0 ? 1 : pods); }
   int GpusOfHost() const { return gpus == 0 ? rails : gpus; }
   // Ranks of a collective of all hosts: their GPUs, or the hosts with one NIC each.
-  int RankCount() const { return LeafCount() * hosts_per_leaf / rails * GpusOfHost(); }
+  int RankCount() const { return LeafCount() * hosts_per_leaf / Lanes() * GpusOfHost(); }
+  // Leaves of a group that shares its hosts.
+  int Lanes() const { return std::max(rails, uplinks); }
 };
 
 // By tier from below. A spine of a lab with pods is an aggregation switch.
@@ -83,6 +88,13 @@ struct LabLink {
 // fd00:173:g:c::0 and ::1, numbers in hexadecimal, all /127. NICs are numbered by leaf and then by
 // place. With one rail, host h is NIC h; else those of a host are at the same place of `rails`
 // leaves (fabric::LeafSpineOptions), and what a host sends from the address of a NIC leaves there.
+//
+// With several uplinks, a group of that many leaves shares its hosts. The host at place k of a
+// group that begins with leaf l has 10.l.k.1/32 on its loopback interface, and eth<u> leads to leaf
+// l + u, as 10.(l+u).k.3/31 with 10.(l+u).k.2 at the leaf. The kernel of the host chooses among
+// them by a hash with a seed of its own (fib_multipath_hash_policy 1), and a spine among the leaves
+// of a group. Routes do not change when a link of a host fails: the spines still send to its leaf.
+//
 // Interfaces: "eth<r>" in a host, for NIC r; "h<k>" (k-th NIC of the leaf) and "s<k>" (to the k-th
 // spine, of its pod) in a leaf; "l<k>" (to the k-th leaf, of its pod) and "c<k>" (to the k-th core
 // of its plane) in a spine; "p<k>" (to pod k) in a core; "mgmt0" in a host and "mgmt-<host>" at the
@@ -91,9 +103,9 @@ class LabLayout {
  public:
   // Errors: kInvalidArgument for a name that is not a valid file name, counts outside 1..128 in a
   // tier, more than 4,096 nodes, cores that the planes cannot share, leaves that are no multiple of
-  // the rails, rails or spines that are no multiple of the planes, more than 16 rails, rails that
-  // are no multiple of the GPUs, GPUs and pods, rails over IPv6, planes and pods, FRR and IPv6, or
-  // a rate below 1 Mbit/s.
+  // the rails or uplinks, uplinks with rails, pods, IPv6 or FRR, rails or spines that are no
+  // multiple of the planes, more than 16 rails, rails that are no multiple of the GPUs, GPUs and
+  // pods, rails over IPv6, planes and pods, FRR and IPv6, or a rate below 1 Mbit/s.
   static Result<LabLayout> Make(LabOptions options);
 
   const LabOptions& options() const { return options_; }
@@ -102,7 +114,7 @@ class LabLayout {
   const LabNode& NodeAt(int position) const { return nodes_[static_cast<std::size_t>(position)]; }
   // The node of this name, or the host of the NIC or GPU of this name ("h0/nic1", "h0/gpu1").
   const LabNode* FindNode(const std::string& name) const;
-  int NicCount() const { return options_.LeafCount() * options_.hosts_per_leaf; }
+  int NicCount() const { return options_.LeafCount() * options_.hosts_per_leaf / options_.uplinks; }
   int HostCount() const { return NicCount() / options_.rails; }
 
   int NicOf(int host, int rail) const;
@@ -115,12 +127,16 @@ class LabLayout {
   std::string RankAddress(int rank) const;
   // The network of all NICs of a leaf, to which the other switches have routes.
   std::string LeafPrefix(int leaf) const;
-  std::string LeafAddressOfNic(int nic) const;
+  // At the leaf of the NIC's only uplink, or of this one of several.
+  std::string LeafAddressOfNic(int nic, int uplink = 0) const;
+  // A route for each host of a leaf, where hosts have several uplinks; else none.
+  std::vector<std::pair<std::string, const LabPort*>> HostRoutes(const LabNode& leaf) const;
   std::string ManagementAddress(int host) const;
   // What the queue of a rate-limited link lets pass at once after it was idle.
   static constexpr int kShaperBurstBytes = 128 * 1024;
   static std::string ControllerAddress() { return "10.255.0.1"; }
-  // The hash seed of a switch that has several next hops to a leaf, 1..2^31-1; none for others.
+  // The hash seed of a switch that has several next hops to a leaf, or of a host with several
+  // uplinks, 1..2^31-1; none for others.
   std::optional<std::uint32_t> HashSeed(const LabNode& node) const;
 
   // The fabric as a topology.
@@ -145,6 +161,11 @@ class LabLayout {
 
   int HostOf(int nic) const;
   int RailOf(int nic) const { return nic / options_.hosts_per_leaf % options_.rails; }
+  // Of the NIC's only uplink, or of the first of several.
+  int LeafOfNic(int nic) const { return nic / options_.hosts_per_leaf * options_.uplinks; }
+  bool SpinesChoose() const {
+    return options_.pods != 0 || (options_.uplinks > 1 && options_.planes < options_.uplinks);
+  }
   int PlaneOfLeaf(int leaf) const;
   int PlaneOfSpine(int spine) const { return spine * options_.planes / options_.spines; }
   std::string FabricAddress(int network, int switch_index, int uplink, bool upper) const;
@@ -160,7 +181,7 @@ class LabLayout {
   LabOptions options_;
   std::vector<LabNode> nodes_;        // cores, spines, leaves, hosts
   std::vector<LabLink> links_;        // from below
-  std::vector<std::uint32_t> seeds_;  // of the leaves, then of the spines
+  std::vector<std::uint32_t> seeds_;  // of the leaves, then of the spines, then of the hosts
 };
 
 }  // namespace espalier::lab

@@ -51,6 +51,7 @@ std::string FormatRecord(const LabRecord& record) {
   json.Key("leaves").Integer(options.leaves);
   json.Key("hosts_per_leaf").Integer(options.hosts_per_leaf);
   json.Key("rails").Integer(options.rails);
+  json.Key("uplinks").Integer(options.uplinks);
   json.Key("gpus").Integer(options.gpus);
   json.Key("planes").Integer(options.planes);
   json.Key("pods").Integer(options.pods);
@@ -82,6 +83,7 @@ Result<LabRecord> ParseRecord(const std::string& path) {
   options.leaves = static_cast<int>(fields.Integer("leaves", 1, 1, 1024));
   options.hosts_per_leaf = static_cast<int>(fields.Integer("hosts_per_leaf", 1, 1, 1024));
   options.rails = static_cast<int>(fields.Integer("rails", 1, 1, 1024));
+  options.uplinks = static_cast<int>(fields.Integer("uplinks", 1, 1, 1024));
   options.gpus = static_cast<int>(fields.Integer("gpus", 0, 0, 1024));
   options.planes = static_cast<int>(fields.Integer("planes", 1, 1, 1024));
   options.pods = static_cast<int>(fields.Integer("pods", 0, 0, 1024));

@@ -13,6 +13,13 @@ constexpr int kFirstRailTable = 100;  // the routing table of a host's NIC 0
 // change up to 0.6 s late.
 constexpr int kHighIndex = 1000;
 
+// A route over these next hops ("via A dev I"), or none if there are none.
+std::string RouteOver(const std::string& route, const std::vector<std::string>& hops) {
+  if (hops.empty()) return "";
+  const char* const separator = hops.size() == 1 ? " " : " nexthop ";
+  return fmt::format("route replace {}{}{}\n", route, separator, fmt::join(hops, separator));
+}
+
 }  // namespace
 
 std::vector<Sysctl> SysctlsOf(const LabLayout& layout, const LabNode& node) {
@@ -42,6 +49,10 @@ std::vector<Sysctl> SysctlsOf(const LabLayout& layout, const LabNode& node) {
     // The ports by which flows are steered must not be assigned to other sockets.
     sysctls.push_back({"net/ipv4/ip_local_reserved_ports", "49152-65535"});
     sysctls.push_back({"net/ipv4/tcp_no_metrics_save", "1"});
+    if (const auto seed = layout.HashSeed(node)) {
+      sysctls.push_back({"net/ipv4/fib_multipath_hash_policy", "1"});
+      sysctls.push_back({"net/ipv4/fib_multipath_hash_seed", fmt::format("{}", *seed)});
+    }
     return sysctls;
   }
   sysctls.push_back({"net/ipv4/ip_forward", "1"});
@@ -89,6 +100,9 @@ std::string NodeScript(const LabLayout& layout, const LabNode& node) {
   if (node.role == Role::kHost) {
     script += fmt::format("addr add {} peer {}/32 dev mgmt0\nlink set mgmt0 up\n",
                           layout.ManagementAddress(node.index), LabLayout::ControllerAddress());
+    if (options.uplinks > 1) {
+      script += fmt::format("addr add {}/32 dev lo\n", layout.NicAddress(node.index));
+    }
     for (int rail = 0; options.rails > 1 && rail < options.rails; ++rail) {
       script +=
           fmt::format("rule add from {} lookup {}\n",
@@ -98,7 +112,8 @@ std::string NodeScript(const LabLayout& layout, const LabNode& node) {
   }
   if (node.role == Role::kLeaf) {
     // Without it, packets to an address without a host would loop between leaf and spine.
-    script += fmt::format("route replace blackhole {}\n", layout.LeafPrefix(node.index));
+    const int first = node.index / options.uplinks * options.uplinks;
+    script += fmt::format("route replace blackhole {}\n", layout.LeafPrefix(first));
   }
   return script + RouteScript(layout, node, {});
 }
@@ -109,6 +124,16 @@ std::string NodeScript(const LabLayout& layout, const LabNode& node) {
 std::string HostRouteScript(const LabLayout& layout, const LabNode& node,
                             const std::vector<std::string>& down) {
   const LabOptions& options = layout.options();
+  if (options.uplinks > 1) {
+    std::vector<std::string> hops;
+    for (int uplink = 0; uplink < options.uplinks; ++uplink) {
+      const std::string interface = fmt::format("eth{}", uplink);
+      if (std::ranges::find(down, interface) != down.end()) continue;
+      hops.push_back(
+          fmt::format("via {} dev {}", layout.LeafAddressOfNic(node.index, uplink), interface));
+    }
+    return RouteOver(fmt::format("0.0.0.0/0 src {}", layout.NicAddress(node.index)), hops);
+  }
   if (options.rails == 1) {
     return fmt::format("route replace {} via {} dev eth0\n", options.ipv6 ? "::/0" : "0.0.0.0/0",
                        layout.LeafAddressOfNic(node.index));
@@ -136,16 +161,17 @@ std::string RouteScript(const LabLayout& layout, const LabNode& node,
   const LabOptions& options = layout.options();
   std::string script;
   if (options.routing == Routing::kFrr) return script;
-  for (int leaf = 0; leaf < options.LeafCount(); ++leaf) {
+  for (int leaf = 0; leaf < options.LeafCount(); leaf += options.uplinks) {
     std::vector<std::string> hops;
     for (const LabLayout::NextHop& hop : layout.NextHops(node, leaf)) {
       if (std::ranges::find(down, hop.interface) != down.end()) continue;
       hops.push_back(fmt::format("via {} dev {}", hop.address, hop.interface));
     }
-    if (hops.empty()) continue;
-    const char* const separator = hops.size() == 1 ? " " : " nexthop ";
-    script += fmt::format("route replace {}{}{}\n", layout.LeafPrefix(leaf), separator,
-                          fmt::join(hops, separator));
+    script += RouteOver(layout.LeafPrefix(leaf), hops);
+  }
+  for (const auto& [route, port] : layout.HostRoutes(node)) {
+    if (std::ranges::find(down, port->interface) != down.end()) continue;
+    script += fmt::format("route replace {} dev {}\n", route, port->interface);
   }
   return script;
 }
@@ -153,9 +179,10 @@ std::string RouteScript(const LabLayout& layout, const LabNode& node,
 std::string ShaperScript(const LabLayout& layout, const LabNode& node) {
   const LabOptions& options = layout.options();
   std::string script;
-  if (!options.link_rate || node.role == Role::kHost) return script;
+  const bool limits_hosts = options.uplinks > 1;
+  if (!options.link_rate || (node.role == Role::kHost && !limits_hosts)) return script;
   for (const LabLayout::Neighbour& neighbour : layout.NeighboursOf(node)) {
-    if (layout.NodeAt(neighbour.other->node).role == Role::kHost) continue;
+    if (layout.NodeAt(neighbour.other->node).role == Role::kHost && !limits_hosts) continue;
     script += ShaperCommand(neighbour.own->interface, *options.link_rate);
   }
   return script;

@@ -29,7 +29,7 @@ std::string RouteScript(const LabLayout& layout, const LabNode& node,
 // Sets a host's routes, without those over the interfaces in `down`.
 std::string HostRouteScript(const LabLayout& layout, const LabNode& node,
                             const std::vector<std::string>& down);
-// Sets the rate limits of one switch; empty if there are none.
+// Sets the rate limits of one switch, or of a host with several uplinks; empty if there are none.
 std::string ShaperScript(const LabLayout& layout, const LabNode& node);
 // Limits what an interface sends, in place of any limit before.
 std::string ShaperCommand(const std::string& interface, BitsPerSecond rate);

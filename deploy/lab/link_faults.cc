@@ -155,7 +155,7 @@ Result<void> LimitLink(const Lab& lab, const std::string& link, BitsPerSecond ra
   Result<LinkInterfaces> interfaces = FindInterfaces(lab, link);
   if (!interfaces) return Propagate(interfaces);
   const auto id = lab.topology().FindLink(link);
-  if (!id || !lab.topology().IsSwitchToSwitch(*id)) {
+  if (!id || !lab.topology().IsFabricLink(*id)) {
     return Fail(ErrorCode::kUnsupported,
                 fmt::format("'{}' is the link of a host, which has no limit", link));
   }

@@ -48,7 +48,7 @@ std::string NameIn(netlink::Bytes attributes) {
 LinkWatch::LinkWatch(const fabric::Topology& topology) : topology_(&topology) {
   for (std::size_t i = 0; i < topology.links().size(); ++i) {
     const fabric::LinkId id(static_cast<std::int32_t>(i));
-    if (!topology.IsSwitchToSwitch(id)) continue;
+    if (!topology.IsFabricLink(id)) continue;
     const fabric::Link& link = topology.link(id);
     links_.emplace(Interface{link.a, link.a_port}, id);
     links_.emplace(Interface{link.b, link.b_port}, id);

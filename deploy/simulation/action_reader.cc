@@ -122,7 +122,7 @@ void ActionReader::ReadTarget(io::JsonFields& fields, Action& action) {
   if (!action.link.empty()) {
     const auto link = topology_.FindLink(action.link);
     if (!link) return fields.AddError("link", "no link has this id");
-    if (target == Target::kSwitchLinks && !topology_.IsSwitchToSwitch(*link))
+    if (target == Target::kSwitchLinks && !topology_.IsFabricLink(*link))
       fields.AddError("link", "the link must be between two switches");
     return;
   }

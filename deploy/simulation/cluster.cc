@@ -61,7 +61,8 @@ Result<void> CheckFabric(const fabric::TopologySpec& spec) {
     const fabric::Node& node = topology->node(nic);
     std::string_view fault;
     if (node.addresses.empty()) fault = "has no address (add \"addresses\")";
-    if (!paths.FindAttachment(nic)) fault = "is not on exactly one switch";
+    if (!paths.FindAttachment(nic))
+      fault = "has no link to a switch, or an uplink that nothing can choose";
     if (!names.insert(HostOf(node)).second) fault = "is a second NIC of its host (use one a host)";
     if (!fault.empty()) {
       return Fail(ErrorCode::kInvalidArgument, fmt::format("{} {}", node.id, fault));

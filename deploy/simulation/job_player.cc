@@ -14,7 +14,6 @@ constexpr std::uint16_t kFirstPort = 0xC000;
 
 Duration IdealCommunication(const fabric::Topology& topology,
                             const std::vector<fabric::NodeId>& nics, const PlayedJob& job) {
-  const fabric::PathTable paths(topology);
   double seconds = 0;
   for (const PlayedPhase& phase : job.phases) {
     std::map<std::pair<int, bool>, double> bits;  // by host, and whether it sends
@@ -24,8 +23,12 @@ Duration IdealCommunication(const fabric::Topology& topology,
     }
     double slowest = 0;
     for (const auto& [end, sum] : bits) {
-      const auto uplink = paths.FindAttachment(nics[static_cast<std::size_t>(end.first)])->uplink;
-      slowest = std::max(slowest, sum / static_cast<double>(topology.link(uplink.link).rate.value));
+      double rate = 0;
+      for (const auto link : topology.Outgoing(nics[static_cast<std::size_t>(end.first)])) {
+        if (topology.LeavesHost(link))
+          rate += static_cast<double>(topology.link(link.link).rate.value);
+      }
+      slowest = std::max(slowest, sum / rate);
     }
     seconds += slowest;
   }

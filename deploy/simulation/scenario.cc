@@ -41,7 +41,8 @@ fabric::TopologySpec FabricOf(const Scenario& scenario, std::uint64_t seed) {
   fabric::TopologySpec spec = scenario.fabric;
   Random random(Mix64(seed));
   for (fabric::Node& node : spec.nodes) {
-    if (node.kind != fabric::NodeKind::kSwitch || !node.host.empty()) continue;
+    const bool is_switch = node.kind == fabric::NodeKind::kSwitch && node.host.empty();
+    if (!is_switch && node.uplink != fabric::UplinkChoice::kHash) continue;
     const std::uint64_t drawn = random.Next();
     if (!node.ecmp) node.ecmp = {scenario.hash, SeedFor(scenario.hash, drawn)};
   }

@@ -23,6 +23,7 @@ CALLS = {"Record": 1, "RecordOf": 2, "RecordEvent": 0}
 ELSEWHERE = {
     "controller/links/link_health.cc": r'kind = "(\w+)"',
     "controller/controller.cc": r'record\("(\w+)"',
+    "controller/discovery/discovery_run.cc": r'record_event\(\s*"(\w+)"',
     "controller/forests/tree_jobs.cc": r'ReplacePorts\(job, "(\w+)"',
     "controller/state/event_history.cc": r'now, "(\w+)"',
 }

@@ -32,6 +32,10 @@ constexpr std::uint32_t kReportedAfterUs = 1'000;  // agents look every 2 ms
 // waits for that of a busy edge, for FlowReporterOptions::max_idle_report_delay at most.
 constexpr Duration kIdleKnownAfter = 11ms;
 
+std::uint64_t MicrosecondsSince(TimePoint time, TimePoint now) {
+  return static_cast<std::uint64_t>((now - time) / 1us);
+}
+
 }  // namespace
 
 struct BurstLoad::Agent {
@@ -149,18 +153,18 @@ void BurstLoad::Connect() {
   loop_.Run();
 }
 
-void BurstLoad::BeginPhase(Agent& agent, int phase) {
+void BurstLoad::BeginPhase(Agent& agent, int phase, TimePoint due) {
   for (std::size_t i = static_cast<std::size_t>(phase); i < agent.edges.size();
        i += static_cast<std::size_t>(options_.phases)) {
     ++agent.edges[i];
     agent.busy_since[i] = loop_.Now();
     agent.idle_since[i] = {};
   }
-  ReportEdges(agent, phase);
+  ReportEdges(agent, phase, due);
 }
 
-void BurstLoad::EndPhase(Agent& agent, int phase) {
-  const TimePoint since = loop_.Now() - kIdleKnownAfter;
+void BurstLoad::EndPhase(Agent& agent, int phase, TimePoint due) {
+  const TimePoint since = due - kIdleKnownAfter;
   for (std::size_t i = static_cast<std::size_t>(phase); i < agent.edges.size();
        i += static_cast<std::size_t>(options_.phases)) {
     ++agent.edges[i];
@@ -175,26 +179,27 @@ void BurstLoad::ReportOverdue() {
     if (loop_.Now() - since < agent::FlowReporterOptions{}.max_idle_report_delay) return;
     waiting_.pop_front();
     const bool waits = std::ranges::find(agent->idle_since, since) != agent->idle_since.end();
-    if (waits) ReportEdges(*agent, kNoPhase);
+    if (waits) ReportEdges(*agent, kNoPhase, {});
   }
 }
 
-void BurstLoad::ReportEdges(Agent& agent, int phase) {
-  wire::FlowReport report{.sequence = ++agent.sequence};
+void BurstLoad::ReportEdges(Agent& agent, int phase, TimePoint due) {
   const TimePoint now = loop_.Now();
+  wire::FlowReport report{.sequence = ++agent.sequence, .sent_us = MicrosecondsSince({}, now)};
+  const std::uint64_t busy_us = MicrosecondsSince(due, now) + kReportedAfterUs;
   for (std::size_t i = 0; i < agent.edges.size(); ++i) {
     const bool is_busy = agent.edges[i] % 2 == 1;
     const bool has_begun = is_busy && static_cast<int>(i) % options_.phases == phase;
     const TimePoint idle = std::exchange(agent.idle_since[i], {});
     if (!has_begun && idle == TimePoint{}) continue;
-    const auto idle_us = static_cast<std::uint64_t>((now - idle) / 1us);
+    const std::uint64_t idle_us = MicrosecondsSince(idle, now);
     report.progress.push_back({.id = wire::LocalFlowId(i + 1),
                                .outstanding_bytes = is_busy ? 1U << 20U : 0U,
                                .achieved_bps = 50'000'000'000,
                                .state = is_busy ? wire::FlowState::kActive : wire::FlowState::kIdle,
                                .sent_bytes = std::uint64_t{agent.edges[i]} << 30U,
                                .edges = agent.edges[i],
-                               .edge_age_us = is_busy ? kReportedAfterUs : idle_us});
+                               .edge_age_us = is_busy ? busy_us : idle_us});
   }
   const std::size_t rows = report.progress.size();
   if (Send(agent, std::move(report))) {
@@ -242,9 +247,9 @@ BurstLoad::Figures BurstLoad::Run(double seconds, const Disturbances& disturbanc
       const int of = static_cast<int>(number / 2) % options_.phases;
       Agent& agent = *agents_[order[sent % flow_agents]];
       if (number % 2 == 0) {
-        BeginPhase(agent, of);
+        BeginPhase(agent, of, due);
       } else {
-        EndPhase(agent, of);
+        EndPhase(agent, of, due);
       }
       ++sent;
     }

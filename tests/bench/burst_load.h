@@ -67,10 +67,12 @@ class BurstLoad {
   void HandlePush(Agent& agent, const wire::PathPush& push);
   void AnswerOrder(Agent& agent, const wire::ProbeOrder& order);
   void Open(Agent& agent);
-  void BeginPhase(Agent& agent, int phase);
-  void EndPhase(Agent& agent, int phase);
-  // Reports the busy edges of this phase and all idle edges that wait.
-  void ReportEdges(Agent& agent, int phase);
+  // Both happen when they are due, though this process may report it later: agents report the
+  // times at which programs post and complete.
+  void BeginPhase(Agent& agent, int phase, TimePoint due);
+  void EndPhase(Agent& agent, int phase, TimePoint due);
+  // Reports the busy edges of this phase, which were due then, and all idle edges that wait.
+  void ReportEdges(Agent& agent, int phase, TimePoint due);
   void ReportOverdue();
   bool Send(Agent& agent, wire::Body body);
 

@@ -100,7 +100,7 @@ class BurstAttacks : public testing::Test {
   }
   std::uint64_t StartsOf(const std::string& job) {
     for (const auto& view : cluster_.controller().predictor().Jobs()) {
-      if (view.job == job) return view.hits + view.misses;
+      if (view.job == job) return view.bursts;
     }
     return 0;
   }

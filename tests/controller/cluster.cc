@@ -342,7 +342,9 @@ void Cluster::AnswerProbes(Host& host, const wire::ProbeOrder& order) {
       const fabric::Path* const path = LivePath(from, to, spine);
       if (path == nullptr) continue;
       const auto& hops = path->hops;
-      const auto last = hops.begin() + ttl - 2;
+      // The uplink of a NIC that has several is the first hop.
+      const bool is_uplink = topology_.HasSeveralUplinks(topology_.From(hops.front()));
+      const auto last = hops.begin() + ttl - (is_uplink ? 1 : 2);
       if (std::any_of(hops.begin(), last + 1,
                       [&](const auto& passed) { return dead.contains(passed.link); })) {
         continue;
@@ -377,15 +379,13 @@ const fabric::Path* Cluster::LivePath(int from, int to, int spine) const {
 }
 
 std::vector<fabric::DirectedLink> Cluster::RouteOf(int from, int to, std::uint16_t port) const {
-  std::vector<fabric::DirectedLink> links = {AttachmentOf(from).uplink};
+  std::vector<fabric::DirectedLink> links = {*AttachmentOf(from).uplink};
   if (AttachmentOf(from).leaf != AttachmentOf(to).leaf) {
     const fabric::Path* const path = LivePath(from, to, SpineOf(from, to, port));
     if (path == nullptr) return {};
     links.insert(links.end(), path->hops.begin(), path->hops.end());
   }
-  fabric::DirectedLink last = AttachmentOf(to).uplink;
-  last.forward = !last.forward;
-  links.push_back(last);
+  links.push_back(*AttachmentOf(to).Downlink());
   const auto is_dead = [&](fabric::DirectedLink link) { return dead.contains(link.link); };
   return std::ranges::any_of(links, is_dead) ? std::vector<fabric::DirectedLink>() : links;
 }

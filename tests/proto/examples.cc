@@ -60,7 +60,8 @@ FlowReport MakeFlowReport() {
                         .edge_age_us = 2'500,
                         .duty_permille = 640},
                        {.id = LocalFlowId(12), .state = FlowState::kStalled}},
-          .ended = {LocalFlowId(3), LocalFlowId(4)}};
+          .ended = {LocalFlowId(3), LocalFlowId(4)},
+          .sent_us = 86'400'000'123};
 }
 
 PathPush MakePathPush() {

@@ -165,6 +165,7 @@ void Generator::Fill(FlowReport& to) {
                            .duty_permille = Number<std::uint16_t>(0, 1'000)});
   }
   to.ended = Ids(Count());
+  to.sent_us = Number(0, kYearUs);
 }
 
 FlowPath Generator::MakePath() {

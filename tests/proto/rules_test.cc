@@ -123,7 +123,8 @@ TEST(Rules, OfTheTablesAndEndsOfAFlowReport) {
           while (m.addresses_size() <= 16384) m.add_addresses("1234");
         }},
        {"flow_report.ended: 3 occurs twice", [](Pb& m) { m.set_ended(1, 3); }},
-       {"flow_report.ended: 16385 entries", [](Pb& m) { m.mutable_ended()->Resize(16385, 1); }}});
+       {"flow_report.ended: 16385 entries", [](Pb& m) { m.mutable_ended()->Resize(16385, 1); }},
+       {"flow_report.sent_us: 92", [](Pb& m) { m.set_sent_us(kHuge); }}});
 }
 
 TEST(Rules, OfOpenedFlows) {

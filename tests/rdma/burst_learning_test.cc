@@ -41,8 +41,9 @@ struct Known {
   std::size_t flows = 0;
   std::size_t steered = 0;  // flows that have a port for each queue pair, on different paths
   std::set<Way> ways;
-  double expected = 0;  // starts
-  double unexpected = 0;
+  double bursts = 0;
+  double ready = 0;  // bursts whose ports were right before their first byte
+  double start_error_p90 = 0;
   double period = 0;
   double uncertainty = 0;
   double planned = 0;  // flows with a path for all phases
@@ -76,8 +77,9 @@ Known Ask(const BurstingProgram& program) {
   if (const auto answer = io::ParseJson(Daemons::Get("/api/v1/predict"), "the predictions")) {
     for (const io::JsonValue& job : answer->Find("predict")->items) {
       if (job.Find("job")->text != program.job) continue;
-      known.expected = NumberIn(job, "expected_starts");
-      known.unexpected = NumberIn(job, "unexpected_starts");
+      known.bursts = NumberIn(job, "bursts");
+      known.ready = NumberIn(job, "bursts_ready");
+      known.start_error_p90 = NumberIn(job, "start_error_p90");
       known.period = NumberIn(job, "period_seconds");
       known.uncertainty = NumberIn(job, "uncertainty_seconds");
     }
@@ -139,8 +141,9 @@ class Ways {
 
 struct Outcome {
   std::optional<double> periods_until_learned;
-  double hits = 0;  // from then on, or of all starts
-  double misses = 0;
+  double bursts = 0;  // from then on, or all
+  double ready = 0;
+  double start_error_p90 = 0;
   double period = 0;
   double uncertainty = 0;
   std::size_t most_flows = 0;
@@ -163,7 +166,7 @@ Outcome Learn(const BurstingProgram& program) {
   while (running.wait_for(std::chrono::milliseconds(100)) != std::future_status::ready) {
     const Known known = Ask(program);
     const TimePoint now = rdma::Now();
-    if (known.expected + known.unexpected > 0 && !opened) opened = now;
+    if (known.bursts > 0 && !opened) opened = now;
     if (opened && !learned && known.planned >= static_cast<double>(program.flows.size())) {
       learned = now;
       at_learning = known;
@@ -181,8 +184,9 @@ Outcome Learn(const BurstingProgram& program) {
   const std::string output = running.get();
   outcome.period = last.period;
   outcome.uncertainty = last.uncertainty;
-  outcome.hits = last.expected - at_learning.expected;
-  outcome.misses = last.unexpected - at_learning.unexpected;
+  outcome.bursts = last.bursts - at_learning.bursts;
+  outcome.ready = last.ready - at_learning.ready;
+  outcome.start_error_p90 = last.start_error_p90;
   if (learned) {
     const double period = SecondsOf(ended - *opened) / program.bursts;
     outcome.periods_until_learned = SecondsOf(*learned - *opened) / period;
@@ -197,13 +201,14 @@ Outcome Learn(const BurstingProgram& program) {
   fmt::print(
       "learning {{\"program\": \"{}\", \"flows\": {}, \"steered\": {}, \"queue_pairs\": {}, "
       "\"period_seconds\": {:.3f}, \"uncertainty_seconds\": {:.3f}, \"periods_until_learned\": "
-      "{:.1f}, \"hits\": {}, \"misses\": {}, \"ways\": {}, \"packets\": {}, \"strays\": {}}}\n",
+      "{:.1f}, \"bursts\": {}, \"ready\": {}, \"start_error_p90\": {:.3f}, \"ways\": {}, "
+      "\"packets\": {}, \"strays\": {}}}\n",
       program.job, outcome.most_flows, outcome.most_steered, program.queue_pairs, outcome.period,
-      outcome.uncertainty, outcome.periods_until_learned.value_or(-1), outcome.hits, outcome.misses,
-      ways.used.size(), outcome.packets, outcome.strays);
+      outcome.uncertainty, outcome.periods_until_learned.value_or(-1), outcome.bursts,
+      outcome.ready, outcome.start_error_p90, ways.used.size(), outcome.packets, outcome.strays);
   if (!outcome.periods_until_learned) {
-    fmt::print("{} flows were planned, {} starts expected and {} not\n{}\n{}\n",
-               outcome.most_planned, last.expected, last.unexpected, output,
+    fmt::print("{} flows were planned, {} bursts of which {} were ready\n{}\n{}\n",
+               outcome.most_planned, last.bursts, last.ready, output,
                Daemons::Get("/api/v1/predict"));
   }
   return outcome;
@@ -213,8 +218,9 @@ Outcome Learn(const BurstingProgram& program) {
 void ExpectPredicted(const BurstingProgram& program, const Outcome& outcome) {
   EXPECT_GE(outcome.most_flows, program.flows.size());
   EXPECT_GE(outcome.most_steered, program.flows.size());
-  EXPECT_GT(outcome.hits, 0);
-  EXPECT_GE(outcome.hits, 4 * outcome.misses);
+  EXPECT_GT(outcome.bursts, 0);
+  EXPECT_GE(outcome.ready, 0.8 * outcome.bursts);
+  EXPECT_LE(outcome.start_error_p90, 0.2);
   EXPECT_LE(outcome.strays, outcome.packets / 10);
 }
 

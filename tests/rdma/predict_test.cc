@@ -52,8 +52,7 @@ TEST(RdmaPrediction, LongExpectsWhatAJobRepeats) {
   // The first start of a flow cannot be predicted, nor can one before it is known which flows start
   // together.
   EXPECT_GE(number("flows"), 2);
-  EXPECT_GE(number("expected_starts"), 2 * (kIterations - 3));
-  EXPECT_GE(number("hit_rate"), 0.5);
+  EXPECT_GE(number("predicted_starts"), kIterations - 4);
   EXPECT_GT(number("period_seconds"), 0) << text;
 }
 

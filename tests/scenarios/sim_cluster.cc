@@ -17,7 +17,8 @@ simulation::ClusterOptions OptionsFor(const ClusterOptions& options) {
   made.fabric = fabric::BuildLeafSpine(options.shape).value();
   std::uint64_t seed = 1000 * options.seed;
   for (fabric::Node& node : made.fabric.nodes) {
-    if (node.kind == fabric::NodeKind::kSwitch) node.ecmp = {options.hash, ++seed};
+    const bool is_switch = node.kind == fabric::NodeKind::kSwitch;
+    if (is_switch || node.uplink == fabric::UplinkChoice::kHash) node.ecmp = {options.hash, ++seed};
   }
   made.controller_knows_hashes = options.controller_knows_hash;
   made.seed = options.seed;

@@ -66,14 +66,19 @@ std::optional<EcmpRoutes::Access> EcmpRoutes::FindAccess(Rank rank) {
     if (!topology_.IsFlowEndpoint(id)) continue;
     const auto attachment = paths_.FindAttachment(id);
     if (!attachment) continue;
-    const std::int32_t up = problem_.FindArc(inside.node, NodeOf(attachment->leaf));
-    const std::int32_t down = problem_.FindArc(NodeOf(attachment->leaf), inside.node);
+    // Of a NIC with several uplinks they are hops of its paths.
+    const bool has_own_link = attachment->leaf != id;
+    const std::int32_t leaf = NodeOf(attachment->leaf);
+    const std::int32_t up = has_own_link ? problem_.FindArc(inside.node, leaf) : 0;
+    const std::int32_t down = has_own_link ? problem_.FindArc(leaf, inside.node) : 0;
     if (up < 0 || down < 0) continue;
     const std::tuple cost(topology_.node(id).addresses.empty(), inside.out.size(),
                           users_[id.Index()]);
     if (best && best_cost <= cost) continue;
-    inside.out.push_back(up);
-    inside.in.insert(inside.in.begin(), down);
+    if (has_own_link) {
+      inside.out.push_back(up);
+      inside.in.insert(inside.in.begin(), down);
+    }
     best = Access{attachment->leaf, id, std::move(inside.out), std::move(inside.in)};
     best_cost = cost;
   }

@@ -24,7 +24,7 @@ std::string UnannouncedFlows(const Controller& controller) {
     json.Key("error").Double(seen.error);
     std::string via;
     for (const SightingReport::OnLink& on : seen.links) {
-      if (!state.topology.IsSwitchToSwitch(on.link.link)) continue;
+      if (!state.topology.IsFabricLink(on.link.link)) continue;
       via += (via.empty() ? "" : " ") + state.topology.DirectionName(on.link);
     }
     json.Key("via").String(via);

@@ -6,7 +6,7 @@ import { Table } from "./table.js";
 
 const percent = (part) => `${Math.round(100 * part)} %`;
 
-const starts = (job) => job.expected_starts + job.unexpected_starts;
+const error = (count, p50, p90) => (count ? `${percent(p50)}, ${percent(p90)}` : "–");
 
 function nextStart(job) {
   if (!job.next_known) return "unknown";
@@ -26,9 +26,9 @@ export class PredictionsPanel extends AskingPanel {
       { title: "Confidence", width: "100px", right: true, text: (job) => (job.next_known ? percent(job.confidence) : "–"), sort: (job) => job.confidence },
       { title: "Flows", width: "90px", right: true, text: (job) => (job.next_known ? job.next_flows : "–"), sort: (job) => job.next_flows },
       { title: "Paths", width: "120px", text: (job) => (job.planned ? "precomputed" : ""), node: (job) => (job.planned ? tag("precomputed", "good") : h("span")) },
-      { title: "Hit rate", width: "90px", right: true, text: (job) => (starts(job) ? percent(job.hit_rate) : "–"), sort: (job) => job.hit_rate },
-      { title: "Predicted", width: "90px", right: true, text: (job) => job.expected_starts, sort: (job) => job.expected_starts },
-      { title: "Not predicted", width: "110px", right: true, text: (job) => job.unexpected_starts, sort: (job) => job.unexpected_starts },
+      { title: "Ports ready", width: "110px", right: true, text: (job) => (job.bursts ? `${percent(job.bursts_ready / job.bursts)} of ${job.bursts.toLocaleString("en")}` : "–"), sort: (job) => (job.bursts ? job.bursts_ready / job.bursts : 1) },
+      { title: "Start error, p50, p90", width: "130px", right: true, text: (job) => error(job.predicted_starts, job.start_error_p50, job.start_error_p90), sort: (job) => job.start_error_p90 },
+      { title: "End error, p50, p90", width: "130px", right: true, text: (job) => error(job.predicted_ends, job.end_error_p50, job.end_error_p90), sort: (job) => job.end_error_p90 },
     ], { label: "Predictions", key: (job) => job.job, empty: "No predictions yet: they begin with the second round of a job.", onPick: (job) => app.pick("job", job) });
     this.plans = h("div", {});
     this.element = h("div", { class: "split" }, this.plans, h("div", {}, this.table.element));

@@ -11,9 +11,14 @@ std::string PredictionsView(const Controller& controller) {
     json.BeginObject();
     json.Key("job").String(job.job);
     json.Key("on").Bool(job.is_on);
-    json.Key("hit_rate").Double(job.hit_rate);
-    json.Key("expected_starts").Integer(static_cast<std::int64_t>(job.hits));
-    json.Key("unexpected_starts").Integer(static_cast<std::int64_t>(job.misses));
+    json.Key("bursts").Integer(static_cast<std::int64_t>(job.bursts));
+    json.Key("bursts_ready").Integer(static_cast<std::int64_t>(job.bursts_ready));
+    json.Key("predicted_starts").Integer(static_cast<std::int64_t>(job.predicted_starts));
+    json.Key("start_error_p50").Double(job.start_error_p50);
+    json.Key("start_error_p90").Double(job.start_error_p90);
+    json.Key("predicted_ends").Integer(static_cast<std::int64_t>(job.predicted_ends));
+    json.Key("end_error_p50").Double(job.end_error_p50);
+    json.Key("end_error_p90").Double(job.end_error_p90);
     json.Key("sets").Integer(static_cast<std::int64_t>(job.sets));
     json.Key("flows").Integer(static_cast<std::int64_t>(job.members));
     json.Key("period_seconds").Double(job.period ? SecondsOf(*job.period) : 0);

@@ -26,8 +26,8 @@ std::uint64_t MostBps(const State& state, const Flow& flow) {
   for (const IpAddress& address : {flow.source_address, flow.destination_address}) {
     const auto nic = state.topology.FindNic(address);
     const auto attachment = nic ? state.paths.FindAttachment(*nic) : std::nullopt;
-    if (!attachment) continue;
-    const auto rate = state.topology.link(attachment->uplink.link).rate.value;
+    if (!attachment || !attachment->uplink) continue;
+    const auto rate = state.topology.link(attachment->uplink->link).rate.value;
     most = std::min(most, static_cast<std::uint64_t>(rate));
   }
   std::uint64_t over_paths = 0;
@@ -50,7 +50,7 @@ std::uint64_t MostBps(const State& state, const Flow& flow) {
 bool UsesLink(const State& state, const ShownFlow& flow, fabric::LinkId link) {
   for (const fabric::NodeId nic : {flow.key.source, flow.key.destination}) {
     const auto attachment = state.paths.FindAttachment(nic);
-    if (attachment && attachment->uplink.link == link) return true;
+    if (attachment && attachment->uplink && attachment->uplink->link == link) return true;
   }
   return std::ranges::any_of(flow.subflows, [&](const ShownFlow::Subflow& subflow) {
     if (!subflow.path) return false;
@@ -134,7 +134,18 @@ std::string Name(const State& state, fabric::NodeId id) { return state.topology.
 FlowWait ExplainUnroutable(const State& state, const ShownFlow& flow) {
   for (const IpAddress& address : {flow.source_address, flow.destination_address}) {
     const auto nic = state.topology.FindNic(address);
+    const bool is_source = address == flow.source_address;
+    if (nic && is_source && state.IsUplinkByAffinity(*nic)) {
+      return {fmt::format("the port affinity of its queue pair chooses the uplink of {}, which "
+                          "neither a source port nor an agent can",
+                          Name(state, *nic)),
+              "let a hash of the ports choose the uplink, and set \"uplink\" in the topology file"};
+    }
     if (nic && state.paths.FindAttachment(*nic)) continue;
+    if (nic && state.topology.node(*nic).uplink == fabric::UplinkChoice::kFixed) {
+      return {fabric::WhyUnattached(state.topology, *nic),
+              "let a hash of the ports choose the uplink, and set \"uplink\" in the topology file"};
+    }
     return {
         fmt::format("the topology has no NIC with the address {} at a switch", address.ToString()),
         "add the NIC to the topology file and apply it (`espalier topology apply`)"};

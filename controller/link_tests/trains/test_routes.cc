@@ -53,7 +53,9 @@ void TestRoutes::MakePairs() {
   for (std::size_t i = 0; i < state_.topology.nodes().size(); ++i) {
     const NodeId nic(static_cast<std::int32_t>(i));
     const auto attachment = state_.paths.FindAttachment(nic);
-    if (!attachment || state_.topology.node(nic).addresses.empty()) continue;
+    // Trains leave by one uplink, whatever their port (agent/probe/raw_train_socket.h).
+    if (!attachment || !attachment->uplink) continue;
+    if (state_.topology.node(nic).addresses.empty()) continue;
     auto& nics = nics_of[attachment->leaf];
     if (nics.empty()) leaves.push_back(attachment->leaf);
     nics.push_back(nic);
@@ -95,8 +97,8 @@ void TestRoutes::AddPair(NodeId source, NodeId destination, std::uint32_t place)
   const std::uint32_t first_path = (place + partners) % stride;
   pairs_.push_back({.source = source,
                     .destination = destination,
-                    .uplink = from->uplink,
-                    .downlink = {to->uplink.link, !to->uplink.forward},
+                    .uplink = *from->uplink,
+                    .downlink = *to->Downlink(),
                     .paths = paths,
                     .first_route = route_count_,
                     .first_path = first_path,

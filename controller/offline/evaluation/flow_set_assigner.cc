@@ -39,16 +39,16 @@ FlowSetAssigner::FlowSetAssigner(const fabric::Topology& topology, fabric::PathT
     const auto source = paths.FindAttachment(flow.source);
     const auto destination = paths.FindAttachment(flow.destination);
     ESPALIER_CHECK(source && destination);
-    fabric::DirectedLink downlink = destination->uplink;
-    downlink.forward = !downlink.forward;
     const Commodity commodity = {.source = *view_.LeafOf(source->leaf),
                                  .destination = *view_.LeafOf(destination->leaf),
                                  .job = flow.job,
                                  .subflows = split,
-                                 .source_link = static_cast<std::uint32_t>(source->uplink.Index()),
-                                 .destination_link = static_cast<std::uint32_t>(downlink.Index())};
-    if (view_.capacities()[commodity.source_link] == 0) continue;
-    if (view_.capacities()[commodity.destination_link] == 0) continue;
+                                 .source_link = controller::HostLink(source->uplink),
+                                 .destination_link = controller::HostLink(destination->Downlink())};
+    const auto is_dead = [&](std::uint32_t link) {
+      return link != controller::kNoLink && view_.capacities()[link] == 0;
+    };
+    if (is_dead(commodity.source_link) || is_dead(commodity.destination_link)) continue;
     commodities_.push_back(commodity);
     flow_of_.push_back(i);
   }
@@ -158,11 +158,14 @@ std::vector<std::int32_t> FlowSetAssigner::KeptPaths(std::size_t commodity,
 std::int32_t FlowSetAssigner::FindPath(const Commodity& commodity,
                                        const std::vector<std::string>& links) {
   std::vector<std::uint32_t> hops;
+  // The links of NICs with several uplinks are among the hops.
+  const std::size_t first = commodity.source_link == controller::kNoLink ? 0 : 1;
+  const std::size_t last = commodity.destination_link == controller::kNoLink ? 0 : 1;
   const auto fits = [&] {
-    if (hops.size() + 2 != links.size() || !view_.IsUsable(hops)) return false;
+    if (first + hops.size() + last != links.size() || !view_.IsUsable(hops)) return false;
     for (std::size_t i = 0; i < hops.size(); ++i) {
       const fabric::LinkId link = fabric::DirectedLink::FromIndex(hops[i]).link;
-      if (topology_.link(link).id != links[i + 1]) return false;
+      if (topology_.link(link).id != links[first + i]) return false;
     }
     return true;
   };
@@ -255,9 +258,11 @@ std::vector<AssignedPath> FlowSetAssigner::PathsOf(std::size_t index,
   for (const auto& [number, share] : shares) {
     AssignedPath& path = planned.emplace_back();
     path.share = share;
-    path.links.push_back(commodity.source_link);
+    if (commodity.source_link != controller::kNoLink) path.links.push_back(commodity.source_link);
     view_.AppendHops(commodity.source, commodity.destination, number, path.links);
-    path.links.push_back(commodity.destination_link);
+    if (commodity.destination_link != controller::kNoLink) {
+      path.links.push_back(commodity.destination_link);
+    }
   }
   return planned;
 }

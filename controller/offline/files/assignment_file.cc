@@ -117,7 +117,12 @@ std::int64_t AssignmentResult::Count(AssignmentState state) const {
 
 std::vector<std::string> ViaOf(const AssignedPath& path, const Topology& topology) {
   std::vector<std::string> via;
-  for (std::size_t i = 1; i + 2 < path.links.size(); ++i) {
+  const DirectedLink first = DirectedLink::FromIndex(path.links.front());
+  const DirectedLink last = DirectedLink::FromIndex(path.links.back());
+  // The switch of a NIC's only uplink is no choice.
+  const std::size_t begin = topology.HasSeveralUplinks(topology.From(first)) ? 0 : 1;
+  const std::size_t after = topology.HasSeveralUplinks(topology.To(last)) ? 1 : 2;
+  for (std::size_t i = begin; i + after < path.links.size(); ++i) {
     via.push_back(topology.node(topology.To(DirectedLink::FromIndex(path.links[i]))).id);
   }
   return via;

@@ -117,9 +117,8 @@ class Reader {
                                                 field.text));
     }
     if (!paths_.FindAttachment(*node)) {
-      return records_.FailAt(
-          field, fmt::format("{} is not a NIC on exactly one switch (flows lead from NIC to NIC)",
-                             field.text));
+      return records_.FailAt(field, fmt::format("{} (flows lead from NIC to NIC)",
+                                                fabric::WhyUnattached(topology_, *node)));
     }
     return *node;
   }

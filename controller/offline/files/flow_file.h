@@ -29,9 +29,9 @@ struct FlowSet {
 
 // Parses flows as comma-separated values (docs/formats.md) with the header flow,job,src,dst,bytes.
 // A file without flows is valid. Errors: kInvalidArgument "FILE:LINE:COL: what (remedy)" for a
-// wrong header, fields that are missing or not numbers, nodes that are unknown or not NICs on
-// exactly one switch, a flow to its own source, a flow that is named twice, and more than kMaxFlows
-// flows.
+// wrong header, fields that are missing or not numbers, nodes that are unknown or not NICs on a
+// switch (fabric::WhyUnattached), a flow to its own source, a flow that is named twice, and more
+// than kMaxFlows flows.
 Result<FlowSet> ParseFlows(std::string_view text, std::string_view file_name,
                            const fabric::Topology& topology, const fabric::PathTable& paths);
 

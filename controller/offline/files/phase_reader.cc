@@ -151,7 +151,7 @@ Result<NodeId> PhaseReader::ReadHost(const io::JsonValue& host) {
   const auto node = topology_.FindNode(host.text);
   if (!node) return FailAt(host, fmt::format("no node has the id \"{}\"", host.text));
   if (!paths_.FindAttachment(*node)) {
-    return FailAt(host, fmt::format("{} is not a NIC on exactly one switch", host.text));
+    return FailAt(host, fabric::WhyUnattached(topology_, *node));
   }
   return *node;
 }

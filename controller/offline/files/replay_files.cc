@@ -74,11 +74,7 @@ std::vector<ReplayFlow::Path> PathsOf(std::span<const PathShare> shares, const S
     ReplayFlow::Path& path = paths.emplace_back();
     path.from_ns = from_ns;
     path.weight = static_cast<std::uint32_t>(std::lround(share.share / least));
-    path.links.push_back(static_cast<std::uint32_t>(flow.source_attachment.uplink.Index()));
-    path.links.insert(path.links.end(), share.links.begin(), share.links.end());
-    DirectedLink down = flow.destination_attachment.uplink;
-    down.forward = !down.forward;
-    path.links.push_back(static_cast<std::uint32_t>(down.Index()));
+    flow.AppendLinks(share.links, path.links);
   }
   return paths;
 }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "controller/offline/imports/contradictions.h"
+#include "controller/offline/imports/discovered.h"
 #include "controller/offline/imports/facts/reading.h"
 #include "controller/offline/imports/joined.h"
 
@@ -269,6 +270,15 @@ class Builder {
 }  // namespace
 
 Result<Imported> Combine(std::span<const Cabling> sources, const CombineOptions& options) {
+  std::vector<Cabling> renamed;
+  if (std::ranges::any_of(sources, &Cabling::has_made_up_names)) {
+    const SwitchNames names = NamesIn(sources);
+    renamed.assign(sources.begin(), sources.end());
+    for (Cabling& source : renamed) {
+      if (source.has_made_up_names) AdoptNames(source, names);
+    }
+    sources = renamed;
+  }
   auto joined = JoinSources(sources);
   if (!joined) return Propagate(joined);
   Builder builder(std::move(*joined), options);

@@ -29,8 +29,9 @@ struct Imported {
 
 // Makes one topology of the facts of several files. A host with one cable becomes a COMPUTE that
 // is its own NIC; one with several a COMPUTE and a NIC for each port, linked at the port's rate.
-// Parts of boxes (NCCL, SimAI) keep their kind. A link's end a is the lower one.
-// Errors: those of JoinSources and ChooseKinds; a port of a box that is none of its NICs.
+// Switches whose names are made up get those that other sources give their addresses. Parts of
+// boxes (NCCL, SimAI) keep their kind. A link's end a is the lower one. Errors: those of
+// JoinSources and ChooseKinds; a port of a box that is none of its NICs.
 Result<Imported> Combine(std::span<const Cabling> sources, const CombineOptions& options);
 
 }  // namespace espalier::imports

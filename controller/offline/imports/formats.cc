@@ -6,6 +6,7 @@
 #include <array>
 
 #include "common/files/json.h"
+#include "controller/offline/imports/discovered.h"
 #include "controller/offline/imports/facts/reading.h"
 #include "controller/offline/imports/readers/containerlab_links.h"
 #include "controller/offline/imports/readers/csv_cables.h"
@@ -21,7 +22,7 @@
 namespace espalier::imports {
 namespace {
 
-constexpr std::array<Format, 10> kFormats = {{
+constexpr std::array<Format, 11> kFormats = {{
     {"csv", "Convert tables of cables (columns a_device, a_port, b_device, b_port, ...)",
      ReadCsvCables},
     {"dot", "Convert graphs of Graphviz as Cumulus PTM reads them", ReadDotCables},
@@ -38,6 +39,8 @@ constexpr std::array<Format, 10> kFormats = {{
     {"floodns",
      "Convert a topology.properties of the simulator floodns (nodes tor0, spine0, h0 and so on)",
      ReadFloodnsCabling},
+    {"discovery", "Convert what `espalier topology discover --facts FILE` has written",
+     ReadDiscovery},
 }};
 
 }  // namespace

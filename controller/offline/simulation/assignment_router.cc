@@ -16,8 +16,6 @@ AssignmentRouter::AssignmentRouter(const Workload& workload, FabricView& view,
                                    std::uint32_t subflows, Assign assign)
     : view_(view), assign_(std::move(assign)) {
   for (const SimulatedFlow& flow : workload.flows()) {
-    fabric::DirectedLink downlink = flow.destination_attachment.uplink;
-    downlink.forward = !downlink.forward;
     const auto source = view.LeafOf(flow.source_attachment.leaf);
     const auto destination = view.LeafOf(flow.destination_attachment.leaf);
     ESPALIER_CHECK(source && destination);
@@ -26,8 +24,8 @@ AssignmentRouter::AssignmentRouter(const Workload& workload, FabricView& view,
          .destination = *destination,
          .job = flow.job,
          .subflows = subflows,
-         .source_link = static_cast<std::uint32_t>(flow.source_attachment.uplink.Index()),
-         .destination_link = static_cast<std::uint32_t>(downlink.Index())});
+         .source_link = controller::HostLink(flow.source_attachment.uplink),
+         .destination_link = controller::HostLink(flow.destination_attachment.Downlink())});
   }
 }
 

@@ -177,11 +177,7 @@ class Simulation {
     const SimulatedFlow& flow = workload_.flows()[f];
     for (const PathShare& path : flows_[f].paths) {
       links_.clear();
-      links_.push_back(static_cast<std::uint32_t>(flow.source_attachment.uplink.Index()));
-      links_.insert(links_.end(), path.links.begin(), path.links.end());
-      fabric::DirectedLink downlink = flow.destination_attachment.uplink;
-      downlink.forward = !downlink.forward;
-      links_.push_back(static_cast<std::uint32_t>(downlink.Index()));
+      flow.AppendLinks(path.links, links_);
       const auto transfer = network_.Add(links_, path.share, bits * path.share);
       if (transfer >= flow_of_.size()) flow_of_.resize(transfer + 1);
       flow_of_[transfer] = f;

@@ -76,13 +76,22 @@ Result<void> Workload::AddJob(const fabric::PathTable& paths, std::uint32_t j) {
   return {};
 }
 
+void SimulatedFlow::AppendLinks(std::span<const std::uint32_t> hops,
+                                std::vector<std::uint32_t>& links) const {
+  const auto append = [&](std::optional<fabric::DirectedLink> link) {
+    if (link) links.push_back(static_cast<std::uint32_t>(link->Index()));
+  };
+  append(source_attachment.uplink);
+  links.insert(links.end(), hops.begin(), hops.end());
+  append(destination_attachment.Downlink());
+}
+
 Result<void> Workload::CheckNics(const fabric::PathTable& paths, const Job& job,
                                  const Exchange::Flow& flow) const {
   for (const fabric::NodeId nic : {flow.source, flow.destination}) {
     if (paths.FindAttachment(nic)) continue;
     return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("job {}: {} is not attached to exactly one switch", job.id,
-                            topology_->node(nic).id));
+                fmt::format("job {}: {}", job.id, fabric::WhyUnattached(*topology_, nic)));
   }
   return {};
 }

@@ -20,6 +20,9 @@ struct SimulatedFlow {
   fabric::NodeId destination;
   fabric::Attachment source_attachment;
   fabric::Attachment destination_attachment;
+
+  // Appends the directed links from NIC to NIC of a path with these hops.
+  void AppendLinks(std::span<const std::uint32_t> hops, std::vector<std::uint32_t>& links) const;
 };
 
 // An exchange whose flows are connections of the workload.
@@ -34,9 +37,8 @@ struct SimulatedExchange {
 // The fabric and the jobs on it.
 class Workload {
  public:
-  // Errors: kInvalidArgument for a NIC that is not attached to exactly one switch, a job without
-  // phases, a phase without exchanges, an exchange without flows, bytes or rounds, no epochs, or no
-  // jobs.
+  // Errors: kInvalidArgument for a NIC that is not attached to a switch, a job without phases, a
+  // phase without exchanges, an exchange without flows, bytes or rounds, no epochs, or no jobs.
   static Result<Workload> Build(const fabric::Topology& topology, std::vector<Job> jobs);
 
   const fabric::Topology& topology() const { return *topology_; }

@@ -24,7 +24,7 @@ bool Admission::FindEnds(FlowSlot slot) {
       fabric::HostOf(state_.topology.node(*source)) == state_.agents.At(flow.agent).name;
   const auto from = known ? state_.paths.FindAttachment(*source) : std::nullopt;
   const auto to = known ? state_.paths.FindAttachment(*destination) : std::nullopt;
-  if (!from || !to) return false;
+  if (!from || !to || state_.IsUplinkByAffinity(*source)) return false;
   fabric::PortKey key = flow.key;
   key.source = *source;
   key.destination = *destination;

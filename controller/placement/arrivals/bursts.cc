@@ -9,6 +9,12 @@ namespace {
 // what is in flight on the old path.
 constexpr Duration kMoveTakes = std::chrono::milliseconds(10);
 
+// Whether it has ports of its own, or is to get them.
+bool IsSteered(const Flow& flow) {
+  return flow.status == FlowStatus::kRouted || flow.status == FlowStatus::kLearning ||
+         flow.status == FlowStatus::kNew || flow.status == FlowStatus::kAdopting;
+}
+
 }  // namespace
 
 Bursts::Bursts(State& state, FlowDecisions& decisions, PortBinder& ports,
@@ -26,6 +32,9 @@ Bursts::Bursts(State& state, FlowDecisions& decisions, PortBinder& ports,
       decided_(metrics.MakeCounter(
           "espalier_bursts_decided_total",
           "Times when an idle flow became busy and needed other paths because of a collision")),
+      unready_bursts_(metrics.MakeCounter(
+          "espalier_bursts_unready_total",
+          "Times when an open flow became busy before the right ports were in force at its host")),
       moved_idle_(metrics.MakeCounter("espalier_idle_flows_moved_total",
                                       "Flows that were moved to their planned paths while idle")) {}
 
@@ -39,7 +48,8 @@ bool Bursts::IsTooShortToMove(FlowSlot slot) const {
 }
 
 void Bursts::HandleOpened(std::span<const FlowSlot> slots) {
-  if (options_.activity == Activity::kBursts) answering_.HandleOpened(slots);
+  if (options_.activity != Activity::kBursts) return;
+  answering_.HandleOpened(slots);
 }
 
 void Bursts::HandleProgress(std::span<const MessageChange> changes) {
@@ -48,9 +58,11 @@ void Bursts::HandleProgress(std::span<const MessageChange> changes) {
 }
 
 bool Bursts::HandleEdges(std::span<const MessageChange> edges) {
+  unready_.clear();
   for (const MessageChange& edge : edges) {
     plan_.Prefetch(edge.slot);
     __builtin_prefetch(state_.flows.At(edge.slot).subflows.data());
+    __builtin_prefetch(&state_.flows.PushOf(edge.slot));
   }
   bool needs_turn = false;
   for (const MessageChange& edge : edges) {
@@ -60,20 +72,33 @@ bool Bursts::HandleEdges(std::span<const MessageChange> edges) {
       Park(edge.slot);
     }
   }
+  if (!unready_.empty()) unready_bursts_.Add(static_cast<std::int64_t>(unready_.size()));
   return needs_turn;
+}
+
+bool Bursts::HasItsPorts(FlowSlot slot) const {
+  const Flow& flow = state_.flows.At(slot);
+  const PushState& push = state_.flows.PushOf(slot);
+  return flow.status == FlowStatus::kRouted && !push.is_dirty &&
+         push.generation <= state_.agents.At(flow.agent).acked_generation;
 }
 
 bool Bursts::HandleBusy(FlowSlot slot) {
   const Flow& flow = state_.flows.At(slot);
-  if (!flow.is_parked) return false;
   const FlowPaths& paths = state_.flow_paths;
-  decisions_.Wake(slot, plan_.IsOnPlan(slot));
+  const bool was_parked = flow.is_parked;
+  if (!was_parked && !IsSteered(flow)) return false;
+  if (was_parked) decisions_.Wake(slot, plan_.IsOnPlan(slot));
   const bool is_usable = std::ranges::all_of(
       flow.subflows, [&](const Subflow& subflow) { return paths.IsOnUsablePath(subflow); });
   const auto collides = [&](const Subflow& subflow) { return !IsWithinLimits(paths, subflow); };
-  const bool may_stay = is_usable && (flow.is_on_plan || IsTooShortToMove(slot) ||
-                                      !decisions_.MayMove(slot, Mover::kBurst) ||
-                                      std::ranges::none_of(flow.subflows, collides));
+  const bool is_right =
+      is_usable && (flow.is_on_plan || std::ranges::none_of(flow.subflows, collides));
+  if (!is_right || !HasItsPorts(slot)) unready_.push_back(slot);
+  if (!was_parked) return false;  // it has counted all the time, and others have made room for it
+  const bool may_stay =
+      is_right ||
+      (is_usable && (IsTooShortToMove(slot) || !decisions_.MayMove(slot, Mover::kBurst)));
   if (may_stay || flow.status == FlowStatus::kAdopting) {
     decisions_.SetInProgress(slot);
     undecided_.Add();
@@ -87,10 +112,14 @@ bool Bursts::HandleBusy(FlowSlot slot) {
   return true;
 }
 
+bool Bursts::HasPathsToKeep(const Flow& flow) const {
+  return (flow.status == FlowStatus::kRouted || flow.status == FlowStatus::kLearning) &&
+         state_.HasPaths(flow);
+}
+
 void Bursts::Park(FlowSlot slot) {
   const Flow& flow = state_.flows.At(slot);
-  const bool has_paths = flow.status == FlowStatus::kRouted || flow.status == FlowStatus::kLearning;
-  if (!has_paths || !state_.HasPaths(flow)) return;
+  if (!HasPathsToKeep(flow)) return;
   decisions_.Park(slot);
   if (!decisions_.MayMove(slot, Mover::kPlan) || plan_.IsOnPlan(slot)) return;
   const auto planned = plan_.PathsOf(slot);

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <span>
+#include <vector>
 
 #include "common/base/metrics.h"
 #include "controller/placement/arrivals/answering_ends.h"
@@ -35,6 +36,10 @@ class Bursts {
   // These flows have become busy or idle, one after the other. True: a flow was marked as new and
   // needs a turn. O(hops) for each flow for which nothing has to be decided.
   bool HandleEdges(std::span<const MessageChange> edges);
+  // Flows of these edges whose bursts have begun before the right ports were in force: their host
+  // has not acknowledged them yet, or their paths are dead or beyond their even shares. Valid until
+  // the next HandleEdges.
+  std::span<const FlowSlot> unready() const { return unready_; }
   // Must be called before the flow is closed.
   void Forget(FlowSlot slot) {
     plan_.Forget(slot);
@@ -53,7 +58,10 @@ class Bursts {
  private:
   bool IsTracked(FlowSlot slot) const;
   bool HandleBusy(FlowSlot slot);
+  // Whether the flow's host has acknowledged the ports that are decided for it.
+  bool HasItsPorts(FlowSlot slot) const;
   void Park(FlowSlot slot);
+  bool HasPathsToKeep(const Flow& flow) const;
   // Whether a collision of this flow would be over before it had moved.
   bool IsTooShortToMove(FlowSlot slot) const;
 
@@ -64,8 +72,10 @@ class Bursts {
   PhasePlan plan_;
   AnsweringEnds answering_;
   const ControllerOptions& options_;
+  std::vector<FlowSlot> unready_;
   Counter& undecided_;
   Counter& decided_;
+  Counter& unready_bursts_;
   Counter& moved_idle_;
 };
 

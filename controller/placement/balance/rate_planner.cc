@@ -110,7 +110,9 @@ std::vector<RatePredictor::Demand> RatePlanner::DemandsOf(const Elephants& eleph
     if (!counts(sender)) continue;
     const fabric::PortKey& key = state_.flows.At(elephants.slots[i]).key;
     if (sender.demand_bps == 0) {
-      const double nic = state_.view.capacities_bps()[elephants.commodities[i].source_link];
+      const std::uint32_t link = elephants.commodities[i].source_link;
+      const double nic = link == kNoLink ? static_cast<double>(state_.view.unit_bps())
+                                         : state_.view.capacities_bps()[link];
       demands[i].bps = std::max(1.0, kStart * nic / static_cast<double>(new_of_nic[key.source]));
     }
     const auto flows = static_cast<double>(of_pair[{sender.agent, key.destination}]);

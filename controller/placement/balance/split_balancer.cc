@@ -21,7 +21,7 @@ bool HasMixedRates(const fabric::Topology& topology) {
   std::map<Tier, std::int64_t> rates;
   for (std::size_t i = 0; i < topology.links().size(); ++i) {
     const fabric::LinkId id(static_cast<std::int32_t>(i));
-    if (!topology.IsSwitchToSwitch(id)) continue;
+    if (!topology.IsFabricLink(id)) continue;
     const fabric::Link& link = topology.link(id);
     const Tier tier = std::minmax(topology.node(link.a).role, topology.node(link.b).role);
     if (rates.try_emplace(tier, link.rate.value).first->second != link.rate.value) return true;
@@ -60,7 +60,7 @@ bool SplitBalancer::IsWhole() const {
   for (std::size_t i = 0; i < links.size(); ++i) {
     const fabric::LinkId link(static_cast<std::int32_t>(i));
     const bool is_up = links[i].state == fabric::LinkState::kUp;
-    if (!is_up && state_.topology.IsSwitchToSwitch(link)) return false;
+    if (!is_up && state_.topology.IsFabricLink(link)) return false;
   }
   return true;
 }

@@ -127,9 +127,8 @@ Load BusiestBound(const State& state, const FabricView& view, const Elephants& e
 
 Elephants DescribeElephants(const State& state, std::span<const FlowSlot> slots) {
   const auto link_of = [&](fabric::NodeId nic, bool sends) {
-    fabric::DirectedLink link = state.paths.FindAttachment(nic)->uplink;
-    if (!sends) link.forward = !link.forward;
-    return static_cast<std::uint32_t>(link.Index());
+    const auto attachment = state.paths.FindAttachment(nic);
+    return HostLink(sends ? attachment->uplink : attachment->Downlink());
   };
   Elephants elephants;
   elephants.base_loads = BaseLoads(state);

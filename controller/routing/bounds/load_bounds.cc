@@ -50,10 +50,11 @@ class CutCollector {
       received_[pair.destination].units += pair.units;
       Append(sent_[pair.source].links, first.links);
       Append(received_[pair.destination].links, last.links);
+      AddToGroups(pair);
     }
     for (Cut& cut : sent_) bound = std::max(bound, BoundOf(cut));
     for (Cut& cut : received_) bound = std::max(bound, BoundOf(cut));
-    return bound;
+    return std::max(bound, BoundOfGroups());
   }
 
  private:
@@ -65,6 +66,39 @@ class CutCollector {
 
   static void Append(std::vector<std::uint32_t>& all, const std::vector<std::uint32_t>& some) {
     all.insert(all.end(), some.begin(), some.end());
+  }
+
+  // All that the NICs of a group send to others leaves it over the links of its leaves.
+  void AddToGroups(const Pair& pair) {
+    if (!view_.bundled_clos() || !view_.bundled_clos()->has_uplinks) return;
+    const BundledClos& clos = *view_.bundled_clos();
+    const std::uint32_t from = clos.group_of[pair.source];
+    const std::uint32_t to = clos.group_of[pair.destination];
+    if (from == to) return;
+    groups_sent_.resize(clos.groups.size());
+    groups_received_.resize(clos.groups.size());
+    groups_sent_[from] += pair.units;
+    groups_received_[to] += pair.units;
+  }
+
+  Load BoundOfGroups() {
+    Load bound;
+    for (std::size_t group = 0; group < groups_sent_.size(); ++group) {
+      const BundledClos& clos = *view_.bundled_clos();
+      const std::size_t bundle = std::size_t{clos.spines} * clos.members;
+      const auto links = std::span(clos.leaf_links)
+                             .subspan(clos.groups[group].first_leaf * bundle,
+                                      clos.groups[group].leaves.size() * bundle);
+      Cut out{groups_sent_[group], {}};
+      Cut in{groups_received_[group], {}};
+      for (const std::uint32_t link : links) {
+        if (view_.capacities()[link] == 0) continue;
+        out.links.push_back(link);
+        in.links.push_back(link ^ 1U);  // the links are undirected
+      }
+      bound = std::max({bound, BoundOf(out), BoundOf(in)});
+    }
+    return bound;
   }
 
   void MergePairs() {
@@ -129,6 +163,8 @@ class CutCollector {
   std::vector<Pair> by_pair_;
   std::vector<Cut> sent_;
   std::vector<Cut> received_;
+  std::vector<std::int64_t> groups_sent_;  // units between groups of a bundled Clos
+  std::vector<std::int64_t> groups_received_;
 };
 
 }  // namespace

@@ -7,16 +7,17 @@
 namespace espalier::controller {
 
 // Returns a lower bound on the maximum load of any assignment of these commodities. It is the
-// greatest bound over three kinds of cuts: one leaf, and in a folded Clos one pod or higher block
-// (all that it sends, or receives, over its usable links), and a pair of leaves (their traffic over
-// the first, or last, links of their usable paths; on more than two tiers only if links are dead
-// and CanListPaths). Shares are indivisible, so each cut's bound is rounded up to the next sum of
-// shares: 33 whole flows over 32 links put 2 on one; with a `portion` (0: none) to the next
-// multiple of it, in 1 / kLoadUnit of a flow. Commodities without a usable path do not count.
-// `base_loads` is load that no commodity causes, by directed link in 1 / kLoadUnit of a flow
-// (empty: none). The bound is then on the links that carry a commodity; links that only their base
-// load fills may carry more. Complexity: O(commodities + links) in a folded Clos, O(candidate
-// hops) elsewhere; with base loads, times the logarithm of their greatest difference.
+// greatest bound over three kinds of cuts: one leaf, in a folded Clos one pod or higher block, and
+// in a BundledClos one group of NICs (all that it sends, or receives, over its usable links), and a
+// pair of leaves (their traffic over the first, or last, links of their usable paths; on more than
+// two tiers only if links are dead and CanListPaths). Shares are indivisible, so each cut's bound
+// is rounded up to the next sum of shares: 33 whole flows over 32 links put 2 on one; with a
+// `portion` (0: none) to the next multiple of it, in 1 / kLoadUnit of a flow. Commodities without a
+// usable path do not count. `base_loads` is load that no commodity causes, by directed link in 1 /
+// kLoadUnit of a flow (empty: none). The bound is then on the links that carry a commodity; links
+// that only their base load fills may carry more. Complexity: O(commodities + links) in a folded
+// Clos, O(candidate hops) elsewhere; with base loads, times the logarithm of their greatest
+// difference.
 Load ComputeLowerBound(const FabricView& view, std::span<const Commodity> commodities,
                        std::span<const std::int64_t> base_loads = {}, std::int64_t portion = 0);
 

@@ -1,8 +1,13 @@
 #include "controller/routing/bounds/standing_proof.h"
 
+#include "controller/routing/fabric/live_bundles.h"
+
 namespace espalier::controller {
 
 Proof StandingProof(const FabricView& view) {
+  if (view.bundled_clos() && FindLiveBundles(*view.bundled_clos(), view.capacities())) {
+    return Proof::kBundles;
+  }
   if (!view.folded_clos() || !view.has_all_tier_links()) return Proof::kNone;
   const fabric::FoldedClos& clos = *view.folded_clos();
   for (std::uint32_t part = 0; part < clos.parts; ++part) {

@@ -52,7 +52,7 @@ FabricView::FabricView(const fabric::Topology& topology, const fabric::PathTable
   std::int64_t fastest = 0;
   for (std::size_t i = 0; i < capacities_.size(); ++i) {
     const fabric::LinkId link = DirectedLink::FromIndex(i).link;
-    is_switch_link_[i] = topology.IsSwitchToSwitch(link);
+    is_switch_link_[i] = topology.IsFabricLink(link);
     if (is_switch_link_[i]) fastest = std::max(fastest, topology.link(link).rate.value);
   }
   if (fastest > 0) unit_bps_ = fastest;
@@ -89,9 +89,9 @@ void FabricView::FindClos() {
     const bool joins_switches =
         topology_.nodes()[i].kind == fabric::NodeKind::kSwitch &&
         std::any_of(outgoing.begin(), outgoing.end(),
-                    [&](DirectedLink hop) { return topology_.IsSwitchToSwitch(hop.link); });
+                    [&](DirectedLink hop) { return topology_.IsFabricLink(hop.link); });
     if (!joins_switches || leaf_of_[i] >= 0) continue;
-    if (paths_.Tier(node) != 1) return;
+    if (paths_.Level(node) != 1) return;
     spine_of[i] = static_cast<std::int32_t>(clos.spines++);
   }
   clos.words = (clos.spines + 63) / 64;
@@ -106,7 +106,7 @@ void FabricView::FindClos() {
     const bool goes_up = leaf_of_[from.Index()] >= 0;
     const std::int32_t leaf = leaf_of_[goes_up ? from.Index() : to.Index()];
     const std::int32_t spine = spine_of[goes_up ? to.Index() : from.Index()];
-    if (leaf < 0 || spine < 0 || paths_.Tier(leaves_[static_cast<std::size_t>(leaf)]) != 0) return;
+    if (leaf < 0 || spine < 0 || paths_.Level(leaves_[static_cast<std::size_t>(leaf)]) != 0) return;
     const std::size_t at =
         static_cast<std::size_t>(leaf) * clos.spines + static_cast<std::size_t>(spine);
     std::uint32_t& entry = goes_up ? clos.up[at] : clos.down[at];
@@ -128,7 +128,10 @@ void FabricView::FindClos() {
 
 void FabricView::FindFoldedClos() {
   auto recognized = fabric::RecognizeFoldedClos(topology_, paths_);
-  if (!recognized) return;
+  if (!recognized) {
+    bundled_clos_ = FindBundledClos(topology_, paths_, leaves_);
+    return;
+  }
   folded_clos_ = std::move(*recognized);
   for (const NodeId leaf : leaves_) {
     // Switches with NICs are leaves of every folded Clos.

@@ -14,11 +14,16 @@
 #include "common/fabric/folded_clos.h"
 #include "common/fabric/paths.h"
 #include "common/fabric/topology.h"
+#include "controller/routing/fabric/bundled_clos.h"
 
 namespace espalier::controller {
 
 // Assigners identify directed links by DirectedLink::Index().
 constexpr std::uint32_t kNoLink = std::numeric_limits<std::uint32_t>::max();
+// The only link of a NIC, by which flows enter or leave the fabric besides the hops of their paths.
+inline std::uint32_t HostLink(std::optional<fabric::DirectedLink> link) {
+  return link ? static_cast<std::uint32_t>(link->Index()) : kNoLink;
+}
 // Assigners identify paths by their index among the candidate paths of their leaves.
 constexpr std::int32_t kNoPath = -1;
 
@@ -90,7 +95,7 @@ class PathLinks {
 };
 
 // The fabric as assigners see it: densely numbered leaves, exact link capacities, candidate paths.
-// Leaves are the switches with NICs attached, in file order.
+// Leaves are the switches with NICs attached, and the NICs with several uplinks, in file order.
 //
 // The topology and the table must outlive it. After link states have changed, call Refresh().
 // Thread safety: one thread, also for const calls (candidate paths are listed on first use and
@@ -112,7 +117,8 @@ class FabricView {
   std::span<const std::int64_t> capacities() const { return capacities_; }
   // The same as doubles, for MaxMin.
   std::span<const double> capacities_bps() const { return capacities_bps_; }
-  // Capacity of the fastest switch-to-switch link in any state; loads are relative to it.
+  // Capacity of the fastest fabric link (Topology::IsFabricLink) in any state; loads are relative
+  // to it. "Links between switches" are these links here.
   std::int64_t unit_bps() const { return unit_bps_; }
   bool IsSwitchLink(std::uint32_t link) const { return is_switch_link_[link]; }
   // Calls visit(leaf, link, leaves_it) for each switch-to-switch link of each leaf; `leaves_it`:
@@ -129,6 +135,9 @@ class FabricView {
 
   // Set if the fabric is a 2-tier Clos.
   const std::optional<Clos>& clos() const { return clos_; }
+
+  // Set if the fabric is no folded Clos, but a two-tier one of bundles.
+  const std::optional<BundledClos>& bundled_clos() const { return bundled_clos_; }
 
   // Set if the fabric is a folded Clos of two or more tiers. Its leaves are numbered by FoldedLeaf;
   // not all of them need to have NICs.
@@ -173,6 +182,7 @@ class FabricView {
   std::int64_t unit_bps_ = 1;
   std::optional<Clos> clos_;
   std::optional<fabric::FoldedClos> folded_clos_;
+  std::optional<BundledClos> bundled_clos_;
   std::vector<std::uint32_t> folded_leaves_;  // by leaf
   std::vector<TierLinks> tier_links_;         // by part and tier
   mutable std::map<std::pair<std::uint32_t, std::uint32_t>, std::unique_ptr<CandidatePaths>>

@@ -46,6 +46,8 @@ std::string_view ProofText(Proof proof) {
       return "a folded Clos that is not narrower upwards";
     case Proof::kOneHeight:
       return "a folded Clos whose flows all leave their pods or all stay within";
+    case Proof::kBundles:
+      return "a two-tier Clos of equal bundles";
     case Proof::kDivisible:
       return "a folded Clos whose flows are divided as the least load needs it";
     case Proof::kBoundMet:

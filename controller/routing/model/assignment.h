@@ -51,6 +51,7 @@ enum class Proof {
   kTwoTiers,     // equitable colouring of a 2-tier Clos (EquitablePaths, StagedPaths)
   kNotNarrower,  // stages, in a folded Clos that is nowhere narrower upwards (StagedPaths)
   kOneHeight,    // stages, as all flows leave their pods or all stay within (StagedPaths)
+  kBundles,      // colourings, in a two-tier Clos of bundles (BundledPaths)
   kDivisible,    // the wrap-around rule on flows in unequal parts (UnevenPaths)
   kBoundMet,     // no theorem applies, but the maximum load is the lower bound
 };

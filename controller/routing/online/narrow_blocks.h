@@ -9,7 +9,8 @@ namespace espalier::controller {
 
 // Counts what enters and leaves the blocks of a folded Clos that are narrower upwards, as pods with
 // fewer links to the cores than to their leaves. The even share of such a block's links can be
-// higher than that of every leaf, and no assignment puts less on one of them.
+// higher than that of every leaf, and no assignment puts less on one of them. In a BundledClos
+// whose NICs choose their leaf, the groups of NICs are the blocks.
 //
 // The view must outlive it. Complexity: Count is O(tiers), EvenShare O(blocks). Thread safety: one
 // thread.
@@ -38,13 +39,16 @@ class NarrowBlocks {
   };
   static constexpr std::uint32_t kNone = 0xFFFF'FFFF;
 
+  void AddGroups(const BundledClos& clos);
   std::int64_t ShareOf(const Side& side, std::int64_t grain) const;
+  bool CountSide(std::size_t side, std::int64_t units, std::int64_t grain);
   bool CountAt(std::uint32_t leaf, std::uint32_t common_tier, bool sends, std::int64_t units,
                std::int64_t grain);
 
   const FabricView& view_;
-  std::vector<Side> sides_;           // of narrow blocks: sending, then receiving, block by block
-  std::vector<std::uint32_t> first_;  // by block: its sides; kNone: it is not narrow
+  std::vector<Side> sides_;  // of narrow blocks: sending, then receiving, block by block
+  // By block, or by group: its sides; kNone: it is not narrow.
+  std::vector<std::uint32_t> first_;
 };
 
 }  // namespace espalier::controller

@@ -55,6 +55,7 @@ void WriteLab(io::JsonWriter& json, const LabRecord& record, const std::string& 
   json.Key("leaves").Integer(options.leaves);
   json.Key("hosts_per_leaf").Integer(options.hosts_per_leaf);
   json.Key("rails").Integer(options.rails);
+  json.Key("uplinks").Integer(options.uplinks);
   json.Key("gpus").Integer(options.gpus);
   json.Key("planes").Integer(options.planes);
   json.Key("routing").String(options.routing == Routing::kFrr ? "frr" : "static");
@@ -148,12 +149,16 @@ void AddUp(CLI::App& lab, int& exit_code) {
             "NICs of each host, each on a leaf of its own; a divisor of --leaves");
   AddNumber(up, "--gpus", options.gpus, "COUNT",
             "GPUs of each host with several NICs, a divisor of --rails (0: one for each NIC)");
-  AddNumber(up, "--planes", options.planes, "COUNT",
-            "Parts without links between them, to which rails and spines are dealt out");
+  AddNumber(up, "--uplinks", options.uplinks, "COUNT",
+            "Leaves to which each host is linked with one address, a divisor of --leaves; the host "
+            "chooses among them by a hash of the ports");
+  AddNumber(
+      up, "--planes", options.planes, "COUNT",
+      "Parts without links between them, to which rails (or uplinks) and spines are dealt out");
   AddName(up, options.name);
   up->add_option("--link-mbps", arguments->link_mbps,
                  "Rate of every link between switches in each direction, in Mbit/s (0: no limit); "
-                 "links to hosts have no limit")
+                 "links to hosts have no limit, unless hosts have several uplinks")
       ->type_name("MBPS")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();

@@ -213,11 +213,17 @@ void DescribePrediction(io::JsonValue& row) {
           : !is_known                 ? ""
           : RawText(row, "planned") == "yes" ? "computed in advance"
                                              : "computed at the start");
-  const double right = NumberIn(row, "expected_starts");
-  const double all = right + NumberIn(row, "unexpected_starts");
-  AddText(row, "starts_words",
-          all > 0 ? fmt::format("{:.1f} % of {:.0f} were expected", 100 * right / all, all)
-                  : "none yet");
+  const double bursts = NumberIn(row, "bursts");
+  AddText(row, "bursts_words",
+          bursts > 0 ? fmt::format("{:.1f} % of {:.0f} on the right ports",
+                                   100 * NumberIn(row, "bursts_ready") / bursts, bursts)
+                     : "none yet");
+  AddText(row, "errors_words",
+          NumberIn(row, "predicted_starts") > 0
+              ? fmt::format("starts {:.1f} %, ends {:.1f} % of the period",
+                            100 * NumberIn(row, "start_error_p50"),
+                            100 * NumberIn(row, "end_error_p50"))
+              : "not known");
 }
 
 // Makes the rows of a table readable, as the list says.

@@ -210,11 +210,12 @@ ListSpec Plans() {
 
 ListSpec Predictions() {
   return {.name = "predict",
-          .help = "List when the next flows of each job are expected, and how often that was right",
+          .help = "List when the next flows of each job are expected, and how far that was off",
           .columns = {{"JOB", "job"},
                       {"NEXT FLOWS", "next_words"},
                       {"PATHS", "paths_words"},
-                      {"STARTS", "starts_words"}},
+                      {"BURSTS", "bursts_words"},
+                      {"ERRORS", "errors_words"}},
           .wide_columns = {{"ON", "on"},
                            {"PERIOD", "period_seconds", CellFormat::kSeconds},
                            {"NEXT IN", "next_in_seconds", CellFormat::kSeconds},
@@ -222,15 +223,19 @@ ListSpec Predictions() {
                            {"CONFIDENCE", "confidence"},
                            {"FLOWS", "next_flows"},
                            {"PLANNED", "planned"},
-                           {"EXPECTED", "expected_starts"},
-                           {"UNEXPECTED", "unexpected_starts"},
-                           {"HIT RATE", "hit_rate"}},
+                           {"BURSTS", "bursts"},
+                           {"READY", "bursts_ready"},
+                           {"START P50", "start_error_p50"},
+                           {"START P90", "start_error_p90"},
+                           {"END P50", "end_error_p50"},
+                           {"END P90", "end_error_p90"}},
           .filters = {{"--job", "Only this job", {"job"}, ""}},
           .order = "job",
           .known_by = "next_known",
           .known_keys = {"period_seconds", "next_in_seconds", "uncertainty_seconds", "confidence",
                          "next_flows", "planned"},
-          .percent_keys = {"confidence", "hit_rate"}};
+          .percent_keys = {"confidence", "start_error_p50", "start_error_p90", "end_error_p50",
+                           "end_error_p90"}};
 }
 
 ListSpec Events() {

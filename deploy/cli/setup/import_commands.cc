@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <utility>
@@ -32,26 +34,14 @@ struct ImportRequest {
 
 Result<std::vector<Cabling>> ReadSources(const Format& format, const ImportRequest& request) {
   std::vector<Cabling> sources;
-  const auto read = [&](const Format& of, const std::string& file) -> Result<void> {
-    auto cabling = imports::ReadCabling(of, file);
+  for (const std::string& file : request.files) {
+    auto cabling = imports::ReadCabling(format, file);
     if (!cabling) return Propagate(cabling);
     sources.push_back(std::move(*cabling));
-    return {};
-  };
-  for (const std::string& file : request.files) {
-    if (auto done = read(format, file); !done) return Propagate(done);
   }
-  for (const std::string& other : request.others) {
-    const std::size_t equals = other.find('=');
-    const Format* named = imports::FindFormat(other.substr(0, equals));
-    if (equals == std::string::npos || named == nullptr) {
-      return Fail(ErrorCode::kInvalidArgument,
-                  fmt::format("--with {}: not FORMAT=FILE with a format of `espalier topology "
-                              "import --help`",
-                              imports::Quote(other)));
-    }
-    if (auto done = read(*named, other.substr(equals + 1)); !done) return Propagate(done);
-  }
+  auto others = ReadOtherSources(request.others);
+  if (!others) return Propagate(others);
+  std::ranges::move(*others, std::back_inserter(sources));
   return sources;
 }
 
@@ -107,6 +97,24 @@ void AddFormat(CLI::App& import, const Format& format, int& exit_code) {
 }
 
 }  // namespace
+
+Result<std::vector<Cabling>> ReadOtherSources(const std::vector<std::string>& others) {
+  std::vector<Cabling> sources;
+  for (const std::string& other : others) {
+    const std::size_t equals = other.find('=');
+    const Format* named = imports::FindFormat(other.substr(0, equals));
+    if (equals == std::string::npos || named == nullptr) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  fmt::format("--with {}: not FORMAT=FILE with a format of `espalier topology "
+                              "import --help`",
+                              imports::Quote(other)));
+    }
+    auto cabling = imports::ReadCabling(*named, other.substr(equals + 1));
+    if (!cabling) return Propagate(cabling);
+    sources.push_back(std::move(*cabling));
+  }
+  return sources;
+}
 
 void AddImportCommands(CLI::App& group, int& exit_code) {
   CLI::App* import = group.add_subcommand(

@@ -1,10 +1,19 @@
 #pragma once
 
+#include <string>
+#include <vector>
+
+#include "common/base/result.h"
+#include "controller/offline/imports/facts/cabling.h"
+
 namespace CLI {
 class App;
 }
 
 namespace espalier::cli {
+
+// Reads the files of --with, each FORMAT=FILE.
+Result<std::vector<imports::Cabling>> ReadOtherSources(const std::vector<std::string>& others);
 
 // Adds `import FORMAT FILE...` to `topology`, with a command for each format of
 // controller/offline/imports. A command writes the topology, and says on standard error what it

@@ -17,16 +17,18 @@
 #include "common/fabric/folded_clos.h"
 #include "common/fabric/paths.h"
 #include "common/fabric/tier_text.h"
-#include "common/fabric/topology_diff.h"
 #include "common/files/command_result.h"
 #include "common/files/json.h"
 #include "common/files/topology_file.h"
-#include "common/terminal/table.h"
+#include "controller/offline/imports/discovered.h"
 #include "controller/routing/bounds/standing_proof.h"
+#include "controller/routing/fabric/bundled_clos.h"
 #include "controller/routing/fabric/fabric_view.h"
 #include "controller/routing/fabric/unreached_paths.h"
+#include "deploy/cli/setup/discover_command.h"
 #include "deploy/cli/setup/import_commands.h"
 #include "deploy/cli/setup/steering_gaps.h"
+#include "deploy/cli/setup/topology_difference.h"
 
 namespace espalier::cli {
 namespace {
@@ -106,6 +108,16 @@ void AddLeafSpine(CLI::App& make, int& exit_code) {
   AddCount(*command, "--leaves", request->options.leaves, "Number of leaf switches");
   AddCount(*command, "--hosts-per-leaf", request->options.hosts_per_leaf,
            "Number of hosts of each leaf");
+  command
+      ->add_option("--uplinks", request->options.uplinks,
+                   "Number of leaves to which each host is linked with one address")
+      ->type_name("COUNT")
+      ->capture_default_str();
+  command
+      ->add_option("--planes", request->options.planes,
+                   "Number of planes to which uplinks and spines are dealt out")
+      ->type_name("COUNT")
+      ->capture_default_str();
   AddLinkRates(*command, request->host_rate, request->fabric_rate);
   AddOutput(*command, request->output);
   command->callback([request, &exit_code] {
@@ -296,22 +308,27 @@ int Check(const std::string& file, bool json) {
   fabric::PathTable paths(*topology);
   const Summary summary = Summarise(*topology, paths);
   const auto clos = fabric::RecognizeFoldedClos(*topology, paths);
-  const std::string tiers = fabric::DescribeTiers(*topology, clos);
+  const controller::FabricView view(*topology, paths);
+  const bool is_bundled = view.bundled_clos().has_value();
+  const std::string tiers = is_bundled ? controller::DescribeBundles(*view.bundled_clos())
+                                       : fabric::DescribeTiers(*topology, clos);
+  // Of switches: NICs that choose among several leaves are below them.
+  const int tier_count =
+      is_bundled ? 2 : (clos ? static_cast<int>(clos->tiers) - paths.leaf_level() : 0);
   const auto unreached = controller::FindUnreachedPaths(*topology, paths);
   if (!unreached) return io::ReportError(unreached.error());
   std::vector<std::string> gaps = FindSteeringGaps(*topology, paths);
   const std::string polarised = controller::DescribeUnreached(*topology, *unreached);
   if (!polarised.empty()) gaps.push_back(polarised);
   // Theorems are about fabrics whose paths can all be taken.
-  const std::string_view theorem =
-      polarised.empty() ? controller::ProofText(
-                              controller::StandingProof(controller::FabricView(*topology, paths)))
-                        : std::string_view();
+  const std::string_view theorem = polarised.empty()
+                                       ? controller::ProofText(controller::StandingProof(view))
+                                       : std::string_view();
   if (json) {
     io::JsonWriter writer;
     writer.BeginObject().Key("file").String(file).Key("name").String(topology->name());
     for (const auto& [key, value] : summary) writer.Key(key).Integer(value);
-    writer.Key("tiers").Integer(clos ? clos->tiers : 0).Key("fabric").String(tiers);
+    writer.Key("tiers").Integer(tier_count).Key("fabric").String(tiers);
     writer.Key("paths_tried").Integer(static_cast<std::int64_t>(unreached->paths));
     writer.Key("paths_unreached").Integer(static_cast<std::int64_t>(unreached->unreached));
     writer.Key("theorem").String(theorem).Key("steering_gaps").BeginArray();
@@ -352,52 +369,45 @@ void AddCheck(CLI::App& group, int& exit_code) {
   command->callback([request, &exit_code] { exit_code = Check(request->file, request->json); });
 }
 
-int Diff(const std::string& before_file, const std::string& after_file, bool json) {
-  const auto before = io::ReadTopologyFile(before_file);
+struct DiffRequest {
+  std::string before;
+  std::string after;
+  bool by_address = false;
+  bool json = false;
+};
+
+int Diff(const DiffRequest& request) {
+  const auto before = io::ReadTopologyFile(request.before);
   if (!before) return io::ReportError(before.error());
-  const auto after = io::ReadTopologyFile(after_file);
+  auto after = io::ReadTopologyFile(request.after);
   if (!after) return io::ReportError(after.error());
-  io::JsonWriter writer;
-  writer.BeginObject().Key("changes").BeginArray();
-  for (const auto& change : fabric::DiffTopologies(*before, *after, /*with_states=*/true)) {
+  if (request.by_address) {
+    auto named = Topology::Build(imports::CompleteFrom(after->Spec(), *before));
+    if (!named) return io::ReportError(named.error().error);
+    *after = std::move(*named);
+  }
+  if (request.json) {
+    io::JsonWriter writer;
     writer.BeginObject();
-    writer.Key("what").String(change.is_link ? "link" : "node");
-    writer.Key("change").String(fabric::TopologyChangeName(change.kind));
-    writer.Key("id").String(change.id);
-    writer.Key("detail").String(change.detail);
-    writer.EndObject();
+    WriteTopologyDifference(writer, *before, *after);
+    fmt::print("{}\n", writer.EndObject().Text());
+  } else {
+    PrintTopologyDifference(*before, *after);
   }
-  writer.EndArray().EndObject();
-  const std::string text = writer.Text();
-  if (json) {
-    fmt::print("{}\n", text);
-    return 0;
-  }
-  const auto answer = io::ParseJson(text, "difference");
-  if (!answer) return io::ReportError(answer.error());
-  const auto& changes = answer->Find("changes")->items;
-  if (changes.empty()) {
-    fmt::print("the topologies have the same nodes and links\n");
-    return 0;
-  }
-  PrintTable({{"WHAT", "what"}, {"CHANGE", "change"}, {"ID", "id"}, {"DETAIL", "detail"}}, changes);
   return 0;
 }
 
 void AddDiff(CLI::App& group, int& exit_code) {
-  struct Request {
-    std::string before;
-    std::string after;
-    bool json = false;
-  };
-  auto request = std::make_shared<Request>();
+  auto request = std::make_shared<DiffRequest>();
   CLI::App* command = group.add_subcommand(
       "diff", "Show how two topology files differ: nodes, links, cabling and rates");
   command->add_option("A", request->before, "Topology file before")->required();
   command->add_option("B", request->after, "Topology file after")->required();
+  command->add_flag("--by-address", request->by_address,
+                    "Compare cabling alone: what has the same address is the same, whatever its "
+                    "name, ports and rates, as in a discovered topology");
   command->add_flag("--json", request->json, "Print one JSON object instead of text");
-  command->callback(
-      [request, &exit_code] { exit_code = Diff(request->before, request->after, request->json); });
+  command->callback([request, &exit_code] { exit_code = Diff(*request); });
 }
 
 }  // namespace
@@ -425,6 +435,7 @@ void AddTopologyCommands(CLI::App& app, int& exit_code) {
       "fabric.json\n"
       "  espalier topology make torus --dims 8x8x16 --gbps 100");
   AddImportCommands(*group, exit_code);
+  AddDiscoverCommand(*group, exit_code);
   AddCheck(*group, exit_code);
   AddDiff(*group, exit_code);
 }

@@ -28,6 +28,7 @@ WANTED = [
     ("nccl", "box.xml", 2, 1, 4, 7),
     ("simai", "simai.txt", 4, 4, 5, 14),
     ("floodns", "t.properties", 2, 0, 2, 3),
+    ("discovery", "discovery.json", 2, 0, 3, 4),
 ]
 LEAVES, SPINES, HOSTS = 64, 32, 32
 SECONDS_AIM = 5.0

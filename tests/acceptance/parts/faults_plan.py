@@ -88,4 +88,4 @@ def checks(folder):
         text = run("topology", "check", "dual.json").stdout
         yield check("topology check of NICs with two uplinks", next(
             (line.strip()[:120] for line in text.splitlines() if "uplinks" in line), "not named"),
-            "names each NIC and what it loses", all(f"h{h} to leaf" in text for h in range(8)) and "1 of 2 links" in text)
+            "names each NIC and what chooses its first hop", all(f"h{h} to leaf" in text for h in range(8)) and "chooses the first hop" in text)

@@ -4,21 +4,29 @@
 //     `------'                      10.0.1.1 | .0 (a second NIC)
 //
 // and the same over IPv6 as fd00:0::1 | ::2, fd00:2::1 | ::2, fd00:1::2 | ::1.
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <net/if.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <sched.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <map>
+#include <set>
+#include <sstream>
 #include <string>
 
 #include "agent/host/nic_watch.h"
+#include "agent/host/port_routes.h"
 #include "agent/probe/raw_probe_socket.h"
 #include "common/base/unique_fd.h"
 #include "tests/own_network.h"
@@ -30,6 +38,21 @@ using ::testing::ElementsAre;
 using ::testing::Pair;
 
 IpAddress Address(const char* text) { return IpAddress::Parse(text).value(); }
+
+// The packets that an interface of the present namespace has sent.
+long CountSent(const std::string& interface) {
+  std::ifstream file("/proc/thread-self/net/dev");
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    std::string name;
+    words >> name;
+    if (name != interface + ":") continue;
+    long value = 0;
+    for (int field = 0; field < 10; ++field) words >> value;  // the tenth: packets sent
+    return value;
+  }
+  return -1;
+}
 
 UniqueFd CurrentNamespace() { return UniqueFd(open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC)); }
 
@@ -156,6 +179,56 @@ TEST_F(SocketLab, EveryHopAnswersForItselfOverIpv6) {
                   Pair(50'003, "fd00:1::1 (host)")));
 }
 
+// A host with one address and two uplinks: raw packets alone would all leave by one.
+TEST_F(SocketLab, ProbesLeaveByTheUplinkOfTheirPort) {
+  In("host",
+     "ip addr add 10.5.0.1/32 dev lo; ip route replace default src 10.5.0.1 "
+     "nexthop via 10.0.0.0 dev eth0 nexthop via 10.0.1.0 dev eth1");
+  In("r1", "ip route add 10.5.0.1/32 via 10.0.0.1");
+  In("r2", "ip route add 10.5.0.0/16 via 172.16.0.0");
+  std::ofstream("/proc/sys/net/ipv4/fib_multipath_hash_policy") << "1";
+  auto routes = PortRoutes::Open();
+  ASSERT_TRUE(routes) << routes.error().message;
+  EXPECT_EQ(routes->InterfaceOf(Address("10.0.1.1"), Address("10.0.1.0"), 50'000, 4791), 0U)
+      << "one next hop is no choice";
+  EXPECT_EQ(routes->InterfaceOf(Address("fd00::1"), Address("fd00:1::1"), 50'000, 4791), 0U);
+  std::vector<Probe> probes;
+  std::map<std::uint16_t, std::string> expected;
+  for (std::uint16_t port = 50'000; port < 50'032; ++port) {
+    probes.push_back(To("10.5.0.1", "10.1.0.1", port, 1));
+    const unsigned interface =
+        routes->InterfaceOf(Address("10.5.0.1"), Address("10.1.0.1"), port, 4791);
+    expected[port] = interface == if_nametoindex("eth0") ? "10.0.0.0" : "10.0.1.0";
+  }
+  Enter("r1");
+  std::ofstream("/proc/sys/net/ipv4/icmp_errors_use_inbound_ifaddr") << "1";
+  Enter("host");
+  auto socket = RawProbeSocket::Open(IsOwn, std::bind_front(&PortRoutes::InterfaceOf, &*routes));
+  ASSERT_TRUE(socket) << socket.error().message;
+  EXPECT_EQ(Ask(**socket, probes), expected);
+  std::set<std::string> uplinks;
+  for (const auto& [port, responder] : expected) uplinks.insert(responder);
+  EXPECT_EQ(uplinks.size(), 2U);
+  // UDP sockets go the same way as the probes of their ports.
+  for (const Probe& probe : probes) {
+    const UniqueFd udp(::socket(AF_INET, SOCK_DGRAM, 0));
+    sockaddr_in own{};
+    own.sin_family = AF_INET;
+    own.sin_port = htons(probe.source_port);
+    own.sin_addr.s_addr = htonl(probe.source.V4());
+    sockaddr_in to = own;
+    to.sin_port = htons(4791);
+    to.sin_addr.s_addr = htonl(probe.destination.V4());
+    ASSERT_EQ(bind(udp.get(), reinterpret_cast<sockaddr*>(&own), sizeof(own)), 0);
+    const bool is_first = expected[probe.source_port] == "10.0.0.0";
+    const long before = CountSent(is_first ? "eth0" : "eth1");
+    const long other = CountSent(is_first ? "eth1" : "eth0");
+    ASSERT_EQ(sendto(udp.get(), "x", 1, 0, reinterpret_cast<sockaddr*>(&to), sizeof(to)), 1);
+    EXPECT_EQ(CountSent(is_first ? "eth0" : "eth1"), before + 1) << probe.source_port;
+    EXPECT_EQ(CountSent(is_first ? "eth1" : "eth0"), other) << probe.source_port;
+  }
+}
+
 TEST_F(SocketLab, ProbesThatCannotBeSentAreRefused) {
   auto socket = RawProbeSocket::Open(IsOwn);
   ASSERT_TRUE(socket);
@@ -194,6 +267,16 @@ TEST_F(SocketLab, NoNumberOfSourcesStopsTheProbesOfANic) {
     EXPECT_THAT(Ask(*socket, {To("10.0.0.1", "10.1.0.1", 50'001, 1)}),
                 ElementsAre(Pair(50'001, "10.0.0.0")));
   }
+}
+
+TEST_F(SocketLab, AnAddressOfTheLoopbackInterfaceCountsOnlyIfItIsNamed) {
+  In("host", "ip addr add 10.5.0.1/32 dev lo");
+  EXPECT_FALSE((*NicWatch::Open({}))->Has(Address("10.5.0.1")));
+  EXPECT_FALSE((*NicWatch::Open({"lo"}))->Has(Address("10.5.0.1")));
+  const auto watch = NicWatch::Open({"10.5.0.1"});
+  ASSERT_TRUE(watch);
+  EXPECT_TRUE((*watch)->Has(Address("10.5.0.1")));
+  EXPECT_FALSE((*watch)->Has(Address("127.0.0.1")));
 }
 
 TEST_F(SocketLab, LinksThatGoDownAndComeBackAreSeen) {

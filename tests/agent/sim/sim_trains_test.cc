@@ -123,13 +123,13 @@ TEST_F(SimTrainsTest, LossesFollowTheRuleOfTheirLink) {
 }
 
 TEST_F(SimTrainsTest, LinksOfHostsLosePackets) {
-  fabric_->troubles().SetLoss(fabric_->Downlink(Address(0)), {.probability = 1});
-  fabric_->troubles().SetLoss(fabric_->Uplink(Address(2)), {.probability = 1});
+  fabric_->troubles().SetLoss(*fabric_->Downlink(Address(0)), {.probability = 1});
+  fabric_->troubles().SetLoss(*fabric_->Uplink(Address(2)), {.probability = 1});
   EXPECT_EQ(Send(Packet(), 10), 10U);
-  fabric_->troubles().SetLoss(fabric_->Downlink(Address(2)), {.probability = 1});
+  fabric_->troubles().SetLoss(*fabric_->Downlink(Address(2)), {.probability = 1});
   EXPECT_EQ(Send(Packet(), 10), 0U);
-  fabric_->troubles().SetLoss(fabric_->Downlink(Address(2)), {});
-  fabric_->troubles().SetLoss(fabric_->Uplink(Address(0)), {.probability = 1});
+  fabric_->troubles().SetLoss(*fabric_->Downlink(Address(2)), {});
+  fabric_->troubles().SetLoss(*fabric_->Uplink(Address(0)), {.probability = 1});
   EXPECT_EQ(Send(Packet(), 10), 0U);
 }
 
@@ -156,7 +156,7 @@ TEST_F(SimTrainsTest, OnlyOwnAddressesAndTheRightPortAreServed) {
   packet = Packet();
   packet.destination = IpAddress::FromV4(1);
   EXPECT_EQ(Send(packet), 0U);
-  fabric_->SetLink(fabric_->Uplink(Address(2)).link, fabric::LinkState::kDown);
+  fabric_->SetLink(fabric_->Uplink(Address(2))->link, fabric::LinkState::kDown);
   EXPECT_EQ(Send(Packet()), 0U);
 }
 

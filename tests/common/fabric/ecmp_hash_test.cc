@@ -111,6 +111,44 @@ TEST(EcmpHash, SpreadsPortsEvenly) {
   }
 }
 
+// The formula of the kernel's bonding driver, with numbers read little-endian from network order.
+TEST(EcmpHash, FollowsABondOfLayer34) {
+  const auto hash = MakeOrDie("bond-layer3+4", 0);
+  const std::uint32_t source = 0x0102010A;       // 10.1.2.1
+  const std::uint32_t destination = 0x0100030A;  // 10.3.0.1
+  FlowTuple tuple = SomeTuple();
+  for (unsigned port = kFirstRocePort; port < kFirstRocePort + 300; ++port) {
+    tuple.source_port = static_cast<std::uint16_t>(port);
+    std::uint32_t value = port >> 8 | (port & 0xFF) << 8 | 0xB712'0000;  // 4791 is 0x12B7
+    value ^= destination ^ source;
+    value ^= value >> 16;
+    value ^= value >> 8;
+    for (const std::size_t members : {2U, 3U, 4U}) {
+      EXPECT_EQ(hash->Choose(tuple, members), (value >> 1) % members) << port;
+    }
+  }
+}
+
+// What a host sends itself is not mixed a second time.
+TEST(EcmpHash, DiffersBetweenLinuxHostsAndRouters) {
+  Node host{.id = "h0", .kind = NodeKind::kNic, .ecmp = EcmpSpec{"linux-l4", 7}};
+  Node router{.id = "leaf0", .kind = NodeKind::kSwitch, .ecmp = EcmpSpec{"linux-l4", 7}};
+  const auto of_host = MakeHashOf(host);
+  const auto of_router = MakeHashOf(router);
+  ASSERT_TRUE(of_host && of_router);
+  FlowTuple tuple = SomeTuple();
+  int equal = 0;
+  for (unsigned port = kFirstRocePort; port < kFirstRocePort + 1000; ++port) {
+    tuple.source_port = static_cast<std::uint16_t>(port);
+    EXPECT_EQ((*of_router)->Choose(tuple, 2), MakeOrDie("linux-l4", 7)->Choose(tuple, 2));
+    equal += (*of_host)->Choose(tuple, 2) == (*of_router)->Choose(tuple, 2) ? 1 : 0;
+  }
+  EXPECT_GT(equal, 400);
+  EXPECT_LT(equal, 600);
+  host.ecmp->seed = 0;
+  EXPECT_FALSE(MakeHashOf(host)) << "Linux with seed 0 draws one";
+}
+
 TEST(EcmpHash, TreatsBothDirectionsAlikeOnLinux) {
   const auto hash = MakeOrDie("linux", 5);
   FlowTuple forth = SomeTuple();

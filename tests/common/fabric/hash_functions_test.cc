@@ -49,6 +49,12 @@ TEST(JenkinsLookup3, GivesThePublishedValues) {
   EXPECT_EQ(JenkinsLookup3(1, gettysburg), 0xcd628161U);
 }
 
+TEST(XorFold32, ReadsWordsLittleEndian) {
+  EXPECT_EQ(XorFold32({}), 0U);
+  const std::uint8_t bytes[] = {1, 2, 3, 4, 0x10, 0, 0, 0x40};
+  EXPECT_EQ(XorFold32(bytes), 0x04030201U ^ 0x40000010U);
+}
+
 TEST(XorFold16, AddsWordsWithoutCarry) {
   EXPECT_EQ(XorFold16({}), 0);
   const std::uint8_t bytes[] = {0x12, 0x34, 0xff, 0x00, 0x01};

@@ -196,9 +196,9 @@ TEST(PathTable, ListsAtMostTheLimitOfPaths) {
   EXPECT_EQ(table.Between(NodeId(0), NodeId(10)).size(), 1024U);
 }
 
-TEST(PathTable, AttachesOnlyNicsWithOneSwitch) {
+TEST(PathTable, AttachesNicsToTheirSwitchOrToThemselves) {
   TopologySpec spec = *BuildLeafSpine({.spines = 1, .leaves = 2, .hosts_per_leaf = 1});
-  Link second = spec.links[0];  // h0 has a second uplink: neither of them is "the" attachment
+  Link second = spec.links[0];  // h0 has a second uplink
   second.id = "h0--leaf1";
   second.b = spec.links[1].b;
   second.a_address = second.b_address = IpAddress();
@@ -206,12 +206,15 @@ TEST(PathTable, AttachesOnlyNicsWithOneSwitch) {
   spec.nodes.emplace_back().id = "lonely";
   const Topology topology = *Topology::Build(spec);
   PathTable table(topology);
-  EXPECT_FALSE(table.FindAttachment(*topology.FindNode("h0")).has_value());
+  const auto itself = table.FindAttachment(*topology.FindNode("h0"));
+  ASSERT_TRUE(itself.has_value());
+  EXPECT_EQ(itself->leaf, *topology.FindNode("h0"));
+  EXPECT_FALSE(itself->uplink.has_value());
   EXPECT_FALSE(table.FindAttachment(*topology.FindNode("lonely")).has_value());
   EXPECT_FALSE(table.FindAttachment(*topology.FindNode("spine0")).has_value());
   const auto attached = table.FindAttachment(*topology.FindNode("h1"));
   ASSERT_TRUE(attached.has_value());
-  EXPECT_EQ(topology.DirectionName(attached->uplink), "h1--leaf1>leaf1");
+  EXPECT_EQ(topology.DirectionName(*attached->uplink), "h1--leaf1>leaf1");
 }
 
 }  // namespace

@@ -43,6 +43,61 @@ std::string ErrorOf(std::string_view text) {
   return topology ? "" : topology.error().message;
 }
 
+TEST(ParseTopology, ReadsWhatChoosesTheUplink) {
+  const Topology topology = ParseGood(R"({"nodes": [
+    {"id": "n0", "kind": "NIC", "uplink": "hash", "uplink_hash": {"hash": "bond-layer3+4"}},
+    {"id": "n1", "kind": "NIC", "uplink": "affinity"}, {"id": "n2", "kind": "NIC", "uplink": "fixed"},
+    {"id": "n3", "kind": "NIC", "uplink": "unknown"}, {"id": "n4", "kind": "COMPUTE", "uplink": "hash"}],
+    "links": []})");
+  using fabric::UplinkChoice;
+  const auto nodes = topology.nodes();
+  EXPECT_EQ(nodes[0].uplink, UplinkChoice::kHash);
+  EXPECT_EQ(nodes[0].ecmp, (fabric::EcmpSpec{"bond-layer3+4", 0}));
+  EXPECT_EQ(nodes[1].uplink, UplinkChoice::kAffinity);
+  EXPECT_EQ(nodes[2].uplink, UplinkChoice::kFixed);
+  EXPECT_EQ(nodes[3].uplink, UplinkChoice::kUnknown);
+  EXPECT_EQ(nodes[4].uplink, UplinkChoice::kHash);
+  const std::string text = FormatTopology(topology.Spec());
+  EXPECT_NE(text.find(R"("uplink":"hash","uplink_hash":{"hash":"bond-layer3+4","seed":0})"),
+            std::string::npos)
+      << text;
+  EXPECT_EQ(ParseGood(text).Spec().nodes, topology.Spec().nodes);
+}
+
+TEST(ParseTopology, ReadsWeightsOfNextHops) {
+  const std::string nodes = R"({"nodes": [{"id": "a", "kind": "SWITCH", "weights": {)";
+  const std::string links = R"(}}, {"id": "b", "kind": "SWITCH"}, {"id": "c", "kind": "SWITCH"}],
+    "links": [{"a": "a", "b": "b", "gbps": 1}, {"a": "c", "b": "a", "gbps": 1}, {"a": "b", "b": "c", "gbps": 1}]})";
+  const Topology topology = ParseGood(nodes + R"("a--b": 3, "c--a": 2)" + links);
+  using fabric::DirectedLink;
+  const auto weight = [&](const char* link, bool forward) {
+    return topology.WeightOf({*topology.FindLink(link), forward});
+  };
+  EXPECT_EQ(weight("a--b", true), 3);
+  EXPECT_EQ(weight("a--b", false), 1) << "at the other end";
+  EXPECT_EQ(weight("c--a", false), 2);
+  EXPECT_EQ(weight("b--c", true), 1);
+  const std::string text = FormatTopology(topology.Spec());
+  EXPECT_EQ(ParseGood(text).Spec().nodes, topology.Spec().nodes) << text;
+  EXPECT_NE(ErrorOf(nodes + R"("b--c": 2)" + links).find("node \"a\" has no link with the id"),
+            std::string::npos);
+  EXPECT_NE(ErrorOf(nodes + R"("a--b": 0)" + links).find("whole number from 1 to 256"),
+            std::string::npos);
+}
+
+TEST(ParseTopology, ReadsMembersOfALag) {
+  const std::string nodes =
+      R"({"nodes": [{"id": "a", "kind": "SWITCH"}, {"id": "b", "kind": "SWITCH"}],
+    "links": [{"a": "a", "b": "b", "gbps": 800, "members": )";
+  const Topology topology = ParseGood(nodes + "2}]}");
+  EXPECT_EQ(topology.links()[0].members, 2);
+  const std::string text = FormatTopology(topology.Spec());
+  EXPECT_EQ(ParseGood(text).links()[0], topology.links()[0]);
+  for (const char* const wrong : {"0}]}", "65}]}", "\"2\"}]}", "1.5}]}"}) {
+    EXPECT_NE(ErrorOf(nodes + wrong).find("members"), std::string::npos) << wrong;
+  }
+}
+
 TEST(ParseTopology, ReadsEveryField) {
   const Topology topology = ParseGood(kTwoHosts);
   EXPECT_EQ(topology.name(), "two-hosts");
@@ -150,6 +205,16 @@ TEST(ParseTopology, NamesThePlaceOfEveryErrorInANode) {
        "2:44: address 10.0.0.1 is used twice: node \"a\""},
       {R"({"id": "b", "kind": "SWITCH", "addresses": ["10.0.0.9", "10.0.0.9"]})",
        "2:44: address 10.0.0.9 is used twice"},
+      {R"({"id": "b", "kind": "NIC", "uplink": "port"})", "2:38: unknown uplink \"port\""},
+      {R"({"id": "b", "kind": "SWITCH", "uplink": "hash"})", "2:41: node \"b\" is a SWITCH"},
+      {R"({"id": "b", "kind": "NIC", "uplink_hash": {"hash": "crc32"}})",
+       "2:43: node \"b\" has an uplink_hash without"},
+      {R"({"id": "b", "kind": "NIC", "uplink": "hash", "ecmp": {"hash": "crc32"}})",
+       "2:54: node \"b\" is a NIC"},
+      {R"({"id": "b", "kind": "NIC", "uplink": "hash", "uplink_hash": {"hash": "md5"}})",
+       "2:70: unknown hash"},
+      {R"({"id": "b", "kind": "SWITCH", "uplink_hash": {"hash": "crc32"}})",
+       "2:46: node \"b\" is a SWITCH"},
       {R"({"id": "b", "kind": "SWITCH", "ecmp": "crc32"})", "2:39: field \"ecmp\" must be"},
       {R"({"id": "b", "kind": "SWITCH", "ecmp": {"seed": 1}})", "2:39: field \"hash\" is missing"},
       {R"({"id": "b", "kind": "SWITCH", "ecmp": {"hash": "md5"}})",

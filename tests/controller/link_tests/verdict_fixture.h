@@ -53,8 +53,8 @@ class VerdictFixture : public testing::Test {
             .sent = 8,
             .arrived = 8,
             .counted = 7,
-            .uplink = source.uplink,
-            .downlink = {destination.uplink.link, !destination.uplink.forward},
+            .uplink = *source.uplink,
+            .downlink = *destination.Downlink(),
             .hops = paths[static_cast<std::size_t>(spine)].hops};
   }
   // Draws what a train loses, as the losses of its links are.

@@ -48,7 +48,7 @@ TEST(PathAnswers, AskEachHopUntilPathsPart) {
                                   topology.node(b).kind == fabric::NodeKind::kSwitch;
         if (!are_switches || a == b) continue;
         const auto paths = table.Between(a, b);
-        const auto ttls = DistinguishingTtls(paths);
+        const auto ttls = DistinguishingTtls(topology, paths);
         if (paths.size() < 2) {
           EXPECT_THAT(ttls, IsEmpty());
           continue;
@@ -63,12 +63,39 @@ TEST(PathAnswers, AskEachHopUntilPathsPart) {
   EXPECT_GT(compared, 100);
 }
 
+// The uplink of a NIC is the first hop, at which TTL 1 ends; the last hop ends at the other NIC.
+TEST(PathAnswers, NameTheUplinkTheSpineAndTheLeafThatDelivers) {
+  const fabric::Topology topology = *fabric::Topology::Build(
+      *fabric::BuildLeafSpine({.spines = 2, .leaves = 4, .hosts_per_leaf = 1, .uplinks = 2}));
+  fabric::PathTable table(topology);
+  const auto paths = table.Between(*topology.FindNode("h0"), *topology.FindNode("h1"));
+  ASSERT_EQ(paths.size(), 8U);
+  EXPECT_EQ(HopsThatAnswer(topology, paths).first_ttl, 1);
+  EXPECT_EQ(HopsThatAnswer(topology, paths).count, 3U);
+  EXPECT_THAT(FewestTtls(topology, paths), ElementsAre(1, 2, 3));
+  for (std::size_t path = 0; path < paths.size(); ++path) {
+    std::vector<wire::ProbeAnswer> answers;
+    for (std::uint8_t ttl = 1; ttl <= 3; ++ttl) {
+      const fabric::DirectedLink hop = paths[path].hops[ttl - 1U];
+      const fabric::Link& link = topology.link(hop.link);
+      answers.push_back({50'000, ttl, hop.forward ? link.b_address : link.a_address, 10});
+    }
+    EXPECT_EQ(PathOfAnswers(topology, paths, answers),
+              fabric::PathIndex(static_cast<std::int32_t>(path)));
+    answers.pop_back();
+    EXPECT_FALSE(PathOfAnswers(topology, paths, answers)) << "two leaves can deliver";
+    const IpAddress own = topology.node(*topology.FindNode("h1")).addresses.front();
+    answers.push_back({50'000, 4, own, 10});
+    EXPECT_FALSE(PathOfAnswers(topology, paths, answers)) << "the host answers for no hop";
+  }
+}
+
 TEST(PathAnswers, OneProbeIsEnoughWhereEachCoreBelongsToOnePath) {
   const fabric::Topology topology = *fabric::Topology::Build(*fabric::BuildFatTree({.k = 8}));
   fabric::PathTable table(topology);
   const auto paths = table.Between(*topology.FindNode("leaf0"), *topology.FindNode("leaf31"));
   ASSERT_EQ(paths.size(), 16U);
-  EXPECT_THAT(DistinguishingTtls(paths), ElementsAre(2, 3));
+  EXPECT_THAT(DistinguishingTtls(topology, paths), ElementsAre(2, 3));
   EXPECT_THAT(FewestTtls(topology, paths), ElementsAre(3));
   const fabric::Link& link = topology.link(paths[5].hops[1].link);
   const IpAddress core = paths[5].hops[1].forward ? link.b_address : link.a_address;

@@ -7,7 +7,8 @@ namespace espalier::controller {
 namespace {
 
 TEST(ProbeNumbers, IdentifyTheirOwner) {
-  for (const ProbeOwner owner : {ProbeOwner::kPathLearner, ProbeOwner::kOperator}) {
+  for (const ProbeOwner owner :
+       {ProbeOwner::kPathLearner, ProbeOwner::kOperator, ProbeOwner::kDiscovery}) {
     ProbeNumbers numbers(owner);
     const std::uint64_t first = numbers.Next();
     EXPECT_EQ(OwnerOfOrder(first), owner);
@@ -16,6 +17,8 @@ TEST(ProbeNumbers, IdentifyTheirOwner) {
   }
   EXPECT_EQ(OwnerOfOrder(static_cast<std::uint64_t>(ProbeOwner::kOperator) - 1),
             ProbeOwner::kPathLearner);
+  EXPECT_EQ(OwnerOfOrder(static_cast<std::uint64_t>(ProbeOwner::kDiscovery) - 1),
+            ProbeOwner::kOperator);
 }
 
 }  // namespace

@@ -245,7 +245,7 @@ TEST(CycleLearner, SwitchesItselfOffWhileItIsWrong) {
     now += 1s;
   }
   EXPECT_FALSE(learner.IsOn());
-  EXPECT_LT(learner.HitRate(), 0.1);
+  EXPECT_LT(learner.share_predicted(), 0.1);
   for (int i = 0; i < 40; ++i) {
     for (std::uint64_t key = 500'000; key < 500'016; ++key) {
       learner.HandleStart(Key(key), kBytes, now);

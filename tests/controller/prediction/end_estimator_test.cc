@@ -89,8 +89,9 @@ TEST(EndEstimator, KnowsTheFlowsThatEndSoonUnderRandomReports) {
       if (!forecast) continue;
       if (forecast->expected <= now + 2s) within.push_back(other);
     }
-    // Not each time, so that moves in between must be noticed, too.
-    if (step % 3 == 0) {
+    // Not each time, so that moves in between must be noticed, too, and for a while never, so that
+    // the order is given up and made again.
+    if (step % 3 == 0 && step / 2'000 % 2 == 0) {
       ASSERT_EQ(ends.EndingBy(now + 2s), within) << step;
     }
   }

@@ -418,6 +418,33 @@ TEST_F(Rounds, ARoundThatIsSeveralInOneIsLeftOut) {
   for (const JobRound& round : finished) EXPECT_EQ(round.duration, 10ms);
 }
 
+// A NIC with two uplinks of 1 GB/s sends 2 MB in 1 ms, if they are two flows.
+TEST(RoundsOfSeveralUplinks, CountAllUplinks) {
+  const fabric::Topology topology =
+      *fabric::Topology::Build(*fabric::BuildLeafSpine({.spines = 2,
+                                                        .leaves = 4,
+                                                        .hosts_per_leaf = 1,
+                                                        .host_rate = BitsPerSecond{8'000'000'000},
+                                                        .fabric_rate = BitsPerSecond{8'000'000'000},
+                                                        .uplinks = 2}));
+  const JobRounds::Ends ends{fabric::DirectedLink{*topology.FindLink("h0--leaf0"), true},
+                             fabric::DirectedLink{*topology.FindLink("h1--leaf2"), false},
+                             8'000'000'000};
+  for (const int flows : {1, 2}) {
+    JobRounds rounds(topology);
+    JobRounds::Sender flow;
+    rounds.Join(kJob, flow);
+    rounds.Begin(kJob, flow, kStart);
+    JobRounds::Sender sender{.ends = ends, .member = {.group = flow.member.group}};
+    for (int i = 0; i < flows; ++i) {
+      rounds.AddBytes(kJob, sender, 2'000'000 / static_cast<std::uint64_t>(flows));
+      sender.pair = nullptr;
+    }
+    rounds.End(kJob, flow, kStart + 10ms);
+    EXPECT_EQ(rounds.Finished(kJob, kStart + 1s)[0].ideal, flows == 1 ? 2ms : 1ms) << flows;
+  }
+}
+
 TEST(JobOfManyGroups, CountsAsOneGroup) {
   const int hosts = static_cast<int>(SenderGroups::kMaxGroups) + 4;
   const fabric::Topology topology = *fabric::Topology::Build(

@@ -190,6 +190,23 @@ TEST(FlowTable, TellsWhenFlowsBecomeBusyAndIdle) {
   EXPECT_FALSE(table.ActivityOf(slot).IsBusy());
 }
 
+TEST(FlowTable, EdgesLieWhereTheyWereThoughTheirReportIsLate) {
+  FlowTable table;
+  const TimePoint now{std::chrono::hours(1)};
+  Flow flow = FlowOf(kAgent, 1);
+  flow.started = now - std::chrono::seconds(1);
+  table.Open(std::move(flow));
+  const auto take = [&](std::uint32_t edges, Duration late) {
+    const wire::FlowProgress row{.id = wire::LocalFlowId(1), .edges = edges, .edge_age_us = 2'000};
+    return table.TakeProgress(kAgent, std::vector{row}, now, late).changes;
+  };
+  ASSERT_EQ(take(1, std::chrono::milliseconds(300)).size(), 1U);
+  EXPECT_EQ(take(2, std::chrono::milliseconds(100)).front().at,
+            now - std::chrono::milliseconds(102));
+  EXPECT_EQ(take(3, std::chrono::hours(9)).front().at, now - std::chrono::milliseconds(102))
+      << "not before the edges that were reported";
+}
+
 TEST(FlowTable, AReportOfSeveralEdgesIsOneBurstAtMost) {
   FlowTable table;
   const TimePoint now{std::chrono::hours(1)};

@@ -67,6 +67,13 @@ TEST(LabLayout, RefusesShapesAndNamesThatCannotBe) {
                                     LabOptions{.rails = 2, .gpus = -1},
                                     LabOptions{.leaves = 6, .rails = 6, .gpus = 4},
                                     LabOptions{.planes = 2},
+                                    LabOptions{.uplinks = 0},
+                                    LabOptions{.uplinks = 3},
+                                    LabOptions{.uplinks = 17},
+                                    LabOptions{.rails = 2, .uplinks = 2},
+                                    LabOptions{.uplinks = 2, .pods = 2, .cores = 4},
+                                    LabOptions{.uplinks = 2, .routing = Routing::kFrr},
+                                    LabOptions{.uplinks = 2, .ipv6 = true},
                                     LabOptions{.routing = Routing::kFrr, .ipv6 = true},
                                     LabOptions{.spines = 3, .rails = 2, .planes = 2},
                                     LabOptions{.rails = 2, .planes = 2, .pods = 2, .cores = 4}}) {
@@ -214,6 +221,57 @@ TEST(LabLayout, LinksAndRoutesWithinAPlaneOnly) {
   EXPECT_THAT(routes, HasSubstr("route replace 10.1.0.0/16 nexthop via"));
   EXPECT_THAT(routes, HasSubstr("route replace 10.0.0.0/16 nexthop via"));
   EXPECT_THAT(routes, Not(HasSubstr("10.2.0.0/16")));
+}
+
+TEST(LabLayout, GivesAHostOneAddressAndARouteOverEveryUplink) {
+  const LabLayout plan =
+      MakePlan({.name = "t", .spines = 2, .leaves = 4, .hosts_per_leaf = 3, .uplinks = 2});
+  EXPECT_EQ(plan.HostCount(), 6);
+  EXPECT_EQ(FindLink(plan, "h4", "leaf3").lower.address, "10.3.1.3");
+  EXPECT_EQ(FindLink(plan, "h4", "leaf3").upper.address, "10.3.1.2");
+  const auto spec = plan.MakeTopology();
+  ASSERT_TRUE(spec.has_value()) << spec.error().message;
+  const fabric::Topology topology = *fabric::Topology::Build(*spec);
+  const fabric::NodeId h4 = *topology.FindNode("h4");
+  EXPECT_TRUE(topology.HasSeveralUplinks(h4));
+  EXPECT_EQ(topology.node(h4).addresses.front().ToString(), "10.2.1.1");
+  EXPECT_EQ(topology.node(h4).uplink, fabric::UplinkChoice::kHash);
+  EXPECT_EQ(topology.link(*topology.FindLink("h4--leaf3")).a_port, "eth1");
+  for (const fabric::Link& link : spec->links) EXPECT_FALSE(link.a_port.empty()) << link.id;
+  const LabNode& host = *plan.FindNode("h4");
+  EXPECT_EQ(HostRouteScript(plan, host, {}),
+            "route replace 0.0.0.0/0 src 10.2.1.1 nexthop via 10.2.1.2 dev eth0 nexthop via "
+            "10.3.1.2 dev eth1\n");
+  EXPECT_EQ(HostRouteScript(plan, host, {"eth0"}),
+            "route replace 0.0.0.0/0 src 10.2.1.1 via 10.3.1.2 dev eth1\n");
+  EXPECT_EQ(HostRouteScript(plan, host, {"eth0", "eth1"}), "");
+  EXPECT_THAT(NodeScript(plan, host), HasSubstr("addr add 10.2.1.1/32 dev lo\n"));
+  EXPECT_TRUE(HasSysctl(plan, "h4", "net/ipv4/fib_multipath_hash_policy", "1"));
+  EXPECT_TRUE(plan.HashSeed(host));
+  EXPECT_TRUE(plan.HashSeed(*plan.FindNode("spine0"))) << "it chooses among the leaves of a group";
+  // A leaf has routes to its own hosts and to other groups, a spine to groups.
+  const std::string of_leaf = RouteScript(plan, *plan.FindNode("leaf3"), {"h0"});
+  EXPECT_THAT(of_leaf, HasSubstr("route replace 10.0.0.0/16 nexthop via"));
+  EXPECT_THAT(of_leaf, HasSubstr("route replace 10.2.1.1/32 via 10.3.1.3 dev h1\n"));
+  EXPECT_THAT(of_leaf, Not(HasSubstr("10.2.0.1/32"))) << "its link is down";
+  EXPECT_THAT(of_leaf, Not(HasSubstr("10.2.0.0/16")));
+  EXPECT_THAT(NodeScript(plan, *plan.FindNode("leaf3")),
+              HasSubstr("route replace blackhole 10.2.0.0/16\n"));
+  EXPECT_THAT(RouteScript(plan, *plan.FindNode("spine1"), {}),
+              HasSubstr("route replace 10.2.0.0/16 nexthop via 172.16.2.2 dev l2 nexthop via "
+                        "172.16.3.2 dev l3\n"));
+}
+
+TEST(LabLayout, HasALeafOfEachGroupInEveryPlane) {
+  const LabLayout plan = MakePlan(
+      {.name = "t", .spines = 4, .leaves = 4, .hosts_per_leaf = 1, .uplinks = 2, .planes = 2});
+  EXPECT_EQ(RouteScript(plan, *plan.FindNode("spine3"), {}),
+            "route replace 10.0.0.0/16 via 172.16.1.6 dev l1\n"
+            "route replace 10.2.0.0/16 via 172.16.3.6 dev l3\n");
+  EXPECT_FALSE(plan.HashSeed(*plan.FindNode("spine3"))) << "it has no choice";
+  EXPECT_THAT(RouteScript(plan, *plan.FindNode("leaf1"), {}),
+              HasSubstr("route replace 10.2.0.0/16 nexthop via 172.16.1.5 dev s2 nexthop via "
+                        "172.16.1.7 dev s3\n"));
 }
 
 TEST(LabLayout, DrawsDifferentSeedsThatAreNeverZero) {

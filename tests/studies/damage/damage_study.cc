@@ -87,7 +87,7 @@ double DamageStudy::BitsOf(const Workload& workload) const {
   std::int64_t slowest = std::numeric_limits<std::int64_t>::max();
   for (const SimulatedFlow& flow : workload.flows()) {
     for (const fabric::Attachment& end : {flow.source_attachment, flow.destination_attachment}) {
-      slowest = std::min(slowest, topology_.link(end.uplink.link).rate.value);
+      slowest = std::min(slowest, topology_.link(end.uplink->link).rate.value);
     }
   }
   return static_cast<double>(slowest) * options_.seconds;

@@ -228,13 +228,13 @@ double FractionalBound(const Workload& workload, const FabricChange& fabric, dou
     nic.bits += bits;
   };
   for (const SimulatedFlow& flow : workload.flows()) {
-    count_nic(flow.source_attachment.uplink);
-    fabric::DirectedLink downlink = flow.destination_attachment.uplink;
-    downlink.forward = !downlink.forward;
+    const fabric::DirectedLink uplink = *flow.source_attachment.uplink;
+    const fabric::DirectedLink downlink = *flow.destination_attachment.Downlink();
+    count_nic(uplink);
     count_nic(downlink);
     if (flow.source_attachment.leaf == flow.destination_attachment.leaf) continue;
-    const double rate = std::min(RateOf(topology.link(flow.source_attachment.uplink.link)),
-                                 RateOf(topology.link(downlink.link)));
+    const double rate =
+        std::min(RateOf(topology.link(uplink.link)), RateOf(topology.link(downlink.link)));
     for (Side* side : {&sends[flow.source_attachment.leaf.Index()],
                        &receives[flow.destination_attachment.leaf.Index()]}) {
       side->bits += bits;

@@ -124,11 +124,8 @@ void SetTransfers::Activate(std::uint32_t f, std::uint32_t p) {
   if (!flow.is_sending || part.transfer || has_sent) return;
   if (HasFailed(part.path)) return;
   const SimulatedFlow& ends = workload_.flows()[f];
-  fabric::DirectedLink downlink = ends.destination_attachment.uplink;
-  downlink.forward = !downlink.forward;
-  std::vector<std::uint32_t> links = part.path.links;
-  links.push_back(static_cast<std::uint32_t>(ends.source_attachment.uplink.Index()));
-  links.push_back(static_cast<std::uint32_t>(downlink.Index()));
+  std::vector<std::uint32_t> links;
+  ends.AppendLinks(part.path.links, links);
   const double bits = is_static ? part.left : 2 * std::max(flow.left, kLeast);
   part.transfer = network_.Add(links, part.path.share, bits);
   if (owner_.size() <= *part.transfer) owner_.resize(*part.transfer + 1);

@@ -39,11 +39,8 @@ void Senders::Reroute(std::uint32_t flow, const SimulatedFlow& spec, std::int32_
 
 void Senders::Send(std::uint32_t flow, const SimulatedFlow& spec, double bits) {
   Sending& sending = sendings_[flow];
-  fabric::DirectedLink downlink = spec.destination_attachment.uplink;
-  downlink.forward = !downlink.forward;
-  std::vector<std::uint32_t> links{
-      static_cast<std::uint32_t>(spec.source_attachment.uplink.Index()),
-      static_cast<std::uint32_t>(downlink.Index())};
+  std::vector<std::uint32_t> links;
+  spec.AppendLinks({}, links);
   if (sending.path >= 0) {
     for (const auto hop : PathsOf(spec)[static_cast<std::size_t>(sending.path)].hops) {
       links.push_back(static_cast<std::uint32_t>(hop.Index()));

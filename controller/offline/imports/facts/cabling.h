@@ -65,6 +65,8 @@ struct Cabling {
   std::vector<DeviceFact> devices;
   std::vector<PortFact> ports;
   std::vector<Cable> cables;
+  // Names of switches are made of their addresses, and yield to those that other files give them.
+  bool has_made_up_names = false;
   // What the reader assumed or left out: sentences with their place.
   std::vector<std::string> remarks;
 };

@@ -58,10 +58,10 @@ TEST_F(AssignmentRouterTest, DescribesExactlyTheLiveFlows) {
   // The NICs' links: up at the source, down at the destination.
   const auto up = fabric::DirectedLink::FromIndex(seen[0].source_link);
   const auto down = fabric::DirectedLink::FromIndex(seen[0].destination_link);
-  EXPECT_EQ(up.link, workload_->flows()[1].source_attachment.uplink.link);
-  EXPECT_EQ(up.forward, workload_->flows()[1].source_attachment.uplink.forward);
-  EXPECT_EQ(down.link, workload_->flows()[1].destination_attachment.uplink.link);
-  EXPECT_NE(down.forward, workload_->flows()[1].destination_attachment.uplink.forward);
+  EXPECT_EQ(up.link, workload_->flows()[1].source_attachment.uplink->link);
+  EXPECT_EQ(up.forward, workload_->flows()[1].source_attachment.uplink->forward);
+  EXPECT_EQ(down.link, workload_->flows()[1].destination_attachment.uplink->link);
+  EXPECT_NE(down.forward, workload_->flows()[1].destination_attachment.uplink->forward);
   // Without a path the set is empty; within a leaf the whole flow takes no links.
   ASSERT_EQ(routes.size(), 2U);
   EXPECT_TRUE(routes[0].empty());

@@ -91,7 +91,7 @@ TEST_F(WorkloadTest, NamesTheJobThatCannotBeSimulated) {
             "job bad: an exchange has no rounds");
   const fabric::NodeId leaf = *topology_.FindNode("leaf0");
   EXPECT_THAT(error([&](Job& job) { job.phases[0].exchanges[0].flows[1].destination = leaf; }),
-              HasSubstr("job bad: leaf0 is not attached to exactly one switch"));
+              HasSubstr("job bad: leaf0 is not a NIC on a switch"));
 }
 
 }  // namespace

@@ -144,6 +144,63 @@ TEST_F(TopologyCommands, SaysWhichTiersItRecognises) {
       << general.output;
 }
 
+TEST_F(TopologyCommands, SaysWhatChoosesAmongSeveralUplinks) {
+  const std::string file = Path("pairs.json");
+  ASSERT_EQ(RunCommand("topology make leaf-spine --leaves 4 --spines 4 --hosts-per-leaf 2 "
+                       "--uplinks 2 -o " +
+                       file)
+                .code,
+            0);
+  const auto check = [&] { return RunCommand("topology check " + file).output; };
+  const std::string hashed = check();
+  EXPECT_NE(
+      hashed.find("two-tier Clos below which NICs choose their leaf: 2 groups of 2 NICs and 2 "
+                  "leaves, 4 spines\n"),
+      std::string::npos)
+      << hashed;
+  EXPECT_NE(
+      hashed.find("theorem               a two-tier Clos of equal bundles: `recompute` reaches"),
+      std::string::npos)
+      << hashed;
+  EXPECT_EQ(hashed.find("several uplinks"), std::string::npos) << hashed;
+  EXPECT_NE(hashed.find("unattached endpoints  0"), std::string::npos) << hashed;
+  auto spec = io::ParseTopology(*io::ReadFile(file), file)->Spec();
+  const auto write = [&](fabric::UplinkChoice choice) {
+    for (fabric::Node& node : spec.nodes) {
+      if (node.kind != fabric::NodeKind::kSwitch) node.uplink = choice;
+    }
+    EXPECT_TRUE(io::WriteFileDurably(file, io::FormatTopology(spec)));
+  };
+  write(fabric::UplinkChoice::kUnknown);
+  EXPECT_NE(
+      check().find("4 NICs with several uplinks (h0 to leaf0 and leaf1, h1 to leaf0 and leaf1, "
+                   "h2 to leaf2 and leaf3, h3 to leaf2 and leaf3): the file does not state what "
+                   "chooses the first hop"),
+      std::string::npos)
+      << check();
+  write(fabric::UplinkChoice::kAffinity);
+  EXPECT_NE(check().find("the port affinity of a queue pair chooses the first hop"),
+            std::string::npos);
+  write(fabric::UplinkChoice::kFixed);
+  EXPECT_NE(check().find("their hosts fix the first hop"), std::string::npos);
+  EXPECT_NE(check().find("unattached endpoints  4"), std::string::npos);
+  write(fabric::UplinkChoice::kHash);
+  spec.links.front().rate.value /= 2;
+  write(fabric::UplinkChoice::kHash);
+  EXPECT_NE(check().find("uplinks of h0 differ in rate"), std::string::npos) << check();
+  fabric::Link twin = spec.links[1];
+  twin.id = "h0--leaf1#2";
+  twin.a_address = twin.b_address = IpAddress();
+  spec.links.push_back(twin);
+  write(fabric::UplinkChoice::kHash);
+  EXPECT_NE(check().find("several uplinks of h0 join one switch"), std::string::npos) << check();
+  spec.links.pop_back();
+  spec.links.back().members = 4;
+  write(fabric::UplinkChoice::kHash);
+  EXPECT_NE(check().find("1 link of several members (leaf3--spine3 of 4)"), std::string::npos)
+      << check();
+}
+
 TEST_F(TopologyCommands, SaysWhatAFabricLacksForSteering) {
   const auto gaps_of = [&](const std::string& text) {
     EXPECT_TRUE(io::WriteFileDurably(Path("gaps.json"), text));

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <utility>
+
+#include "common/base/ip_address.h"
+#include "common/base/result.h"
+#include "common/base/unique_fd.h"
+
+namespace espalier::agent {
+
+// By which interface the kernel sends the packets of a UDP socket, where a route has several next
+// hops among which it chooses by a hash of the ports (fib_multipath_hash_policy). A raw socket is
+// routed without ports, so that all its packets would leave by one of them.
+//
+// One look-up through rtnetlink tells whether the route to a destination has several next hops,
+// which is remembered for a second; if it has, each source port is another look-up (some 10 us).
+// IPv4 only. Thread safety: the agent's loop thread.
+class PortRoutes {
+ public:
+  // Errors: kInternal, kResourceExhausted from the kernel.
+  static Result<PortRoutes> Open();
+
+  // The number of the interface; 0 if there is no choice, or if the kernel does not answer.
+  unsigned InterfaceOf(const IpAddress& source, const IpAddress& destination,
+                       std::uint16_t source_port, std::uint16_t destination_port);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Known {
+    bool has_choice = false;
+    Clock::time_point until;
+  };
+  struct Query {
+    IpAddress source;
+    IpAddress destination;
+    std::uint16_t source_port = 0;
+    std::uint16_t destination_port = 0;
+    bool wants_entry = false;  // the entry of the table instead of its next hop for the packet
+  };
+  struct Answer {
+    unsigned interface = 0;
+    bool has_next_hops = false;
+  };
+
+  explicit PortRoutes(UniqueFd socket) : socket_(std::move(socket)) {}
+  bool HasChoice(const Query& query);
+  Answer Ask(const Query& query);
+
+  UniqueFd socket_;
+  std::uint32_t sequence_ = 0;
+  std::map<IpAddress, Known> known_;  // by destination
+};
+
+}  // namespace espalier::agent

@@ -39,6 +39,12 @@ discovery::DiscoveryRun::World MakeDiscoveryWorld(State& state, AgentSessions& s
           .now = [&loop] { return loop.Now(); }};
 }
 
+PathLearnerOptions LearnerOptions(const ControllerOptions& options) {
+  PathLearnerOptions learner = options.learner;
+  learner.fabric_hashes_protocol = options.fabric_hashes_protocol;
+  return learner;
+}
+
 }  // namespace
 
 Controller::Controller(fabric::Topology topology, ControllerOptions options, EventLoop& loop,
@@ -50,7 +56,8 @@ Controller::Controller(fabric::Topology topology, ControllerOptions options, Eve
       events_(state_.history, store, loop, settings_.now().wall_clock),
       turns_(
           loop, state_.history, [this] { Turn(); }, metrics),
-      learner_(state_.topology, state_.paths, state_.path_map, settings_.now().learner, metrics),
+      learner_(state_.topology, state_.paths, state_.path_map, LearnerOptions(settings_.now()),
+               metrics),
       sessions_(state_, settings_.now(), loop, bus, store, metrics),
       discovery_(MakeDiscoveryWorld(state_, sessions_, settings_.now(), loop)),
       predictor_(state_, learner_, settings_.now(), metrics),

@@ -112,11 +112,13 @@ void DecodeBody(const v1::ProbeOrder& from, Rules& rules, ProbeOrder& to) {
   rules.InRange("probe_order.source_ports x ttls", probes, 1, kMaxProbesPerOrder);
   rules.InRange("probe_order.destination_port", from.destination_port(), 1, kMaxPort);
   rules.InRange("probe_order.destination_qpn", from.destination_qpn(), 0, kMaxQpn);
+  rules.InRange("probe_order.flow_protocol", from.flow_protocol(), 0, 255);
   rules.InRange("probe_order.probes_per_second", from.probes_per_second(), 1, kMaxProbesPerSecond);
   rules.InRange("probe_order.timeout_us", from.timeout_us(), 0, kMaxDurationUs);
   DecodeSmall("probe_order.source_ports", Column(from.source_ports()), rules, to.source_ports);
   DecodeSmall("probe_order.ttls", Column(from.ttls()), rules, to.ttls);
   to.order = from.order();
+  if (from.flow_protocol() != 0) to.flow_protocol = static_cast<std::uint8_t>(from.flow_protocol());
   to.source = rules.Address("probe_order.source", from.source());
   to.destination = rules.Address("probe_order.destination", from.destination());
   if (to.source.IsV4() != to.destination.IsV4()) {

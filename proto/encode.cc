@@ -195,6 +195,7 @@ void EncodeBody(const ProbeOrder& from, v1::ProbeOrder& to) {
   to.set_destination(AddressBytes(from.destination));
   to.set_destination_port(from.destination_port);
   to.set_destination_qpn(from.destination_qpn);
+  to.set_flow_protocol(from.flow_protocol == kProtocolUdp ? 0 : from.flow_protocol);
   FillColumn(from.source_ports, to.mutable_source_ports());
   FillColumn(from.ttls, to.mutable_ttls());
   to.set_probes_per_second(from.probes_per_second);

@@ -185,6 +185,7 @@ struct ProbeOrder {
   IpAddress destination;
   std::uint16_t destination_port = kRoceV2Port;
   std::uint32_t destination_qpn = 0;
+  std::uint8_t flow_protocol = kProtocolUdp;
   std::vector<std::uint16_t> source_ports;
   std::vector<std::uint8_t> ttls;
   std::uint32_t probes_per_second = 1000;

@@ -295,6 +295,7 @@ void PathGuard::StartCheck(wire::LocalFlowId flow, Watch& watch, std::vector<std
       .destination = watch.sample.destination,
       .destination_port = watch.sample.destination_port,
       .destination_qpn = options_.fabric_hashes_qpn ? watch.sample.remote_qpn : 0,
+      .flow_protocol = watch.sample.protocol,
       .source_ports = std::move(probed),
       .ttls = {ProbeTtl(watch)},
       .probes_per_second = 100'000};

@@ -41,7 +41,7 @@ Result<PortRoutes> PortRoutes::Open() {
   return PortRoutes(std::move(socket));
 }
 
-PortRoutes::Answer PortRoutes::Ask(const Query& query) {
+PortRoutes::Answer PortRoutes::Ask(const RouteQuery& query, Wanted wanted) {
   alignas(nlmsghdr) std::array<std::byte, kRouteQueryBytes> memory;
   nlmsghdr* const request = mnl_nlmsg_put_header(memory.data());
   request->nlmsg_type = RTM_GETROUTE;
@@ -51,10 +51,10 @@ PortRoutes::Answer PortRoutes::Ask(const Query& query) {
   route->rtm_family = AF_INET;
   route->rtm_dst_len = 32;
   route->rtm_src_len = 32;
-  if (query.wants_entry) route->rtm_flags = RTM_F_FIB_MATCH;
+  if (wanted == Wanted::kEntry) route->rtm_flags = RTM_F_FIB_MATCH;
   PutAddress(request, RTA_DST, query.destination);
   PutAddress(request, RTA_SRC, query.source);
-  mnl_attr_put_u8(request, RTA_IP_PROTO, IPPROTO_UDP);
+  mnl_attr_put_u8(request, RTA_IP_PROTO, query.protocol);
   PutPort(request, RTA_SPORT, query.source_port);
   PutPort(request, RTA_DPORT, query.destination_port);
   if (::send(socket_.get(), request, request->nlmsg_len, 0) < 0) return {};
@@ -80,22 +80,18 @@ PortRoutes::Answer PortRoutes::Ask(const Query& query) {
   return answer;
 }
 
-bool PortRoutes::HasChoice(const Query& query) {
+bool PortRoutes::HasChoice(const RouteQuery& query) {
   const Clock::time_point now = Clock::now();
   if (known_.size() >= kMostKnown) known_.clear();
   Known& known = known_[query.destination];
   if (now < known.until) return known.has_choice;
-  Query of_entry = query;
-  of_entry.wants_entry = true;
-  known = {.has_choice = Ask(of_entry).has_next_hops, .until = now + kRemembered};
+  known = {.has_choice = Ask(query, Wanted::kEntry).has_next_hops, .until = now + kRemembered};
   return known.has_choice;
 }
 
-unsigned PortRoutes::InterfaceOf(const IpAddress& source, const IpAddress& destination,
-                                 std::uint16_t source_port, std::uint16_t destination_port) {
-  if (!source.IsV4() || !destination.IsV4()) return 0;
-  const Query query{source, destination, source_port, destination_port};
-  return HasChoice(query) ? Ask(query).interface : 0;
+unsigned PortRoutes::InterfaceOf(const RouteQuery& query) {
+  if (!query.source.IsV4() || !query.destination.IsV4()) return 0;
+  return HasChoice(query) ? Ask(query, Wanted::kNextHop).interface : 0;
 }
 
 }  // namespace espalier::agent

@@ -12,9 +12,19 @@
 
 namespace espalier::agent {
 
-// By which interface the kernel sends the packets of a UDP socket, where a route has several next
-// hops among which it chooses by a hash of the ports (fib_multipath_hash_policy). A raw socket is
-// routed without ports, so that all its packets would leave by one of them.
+// The packets of a socket.
+struct RouteQuery {
+  IpAddress source;
+  IpAddress destination;
+  std::uint16_t source_port = 0;
+  std::uint16_t destination_port = 0;
+  std::uint8_t protocol = 17;
+};
+
+// By which interface the kernel sends the packets of a socket, where a route has several next hops
+// among which it chooses by a hash of the ports (fib_multipath_hash_policy 1; with 3, the kernel
+// answers as for packets that it forwards, which it hashes otherwise). A raw socket is routed
+// without ports, so that all its packets would leave by one of them.
 //
 // One look-up through rtnetlink tells whether the route to a destination has several next hops,
 // which is remembered for a second; if it has, each source port is another look-up (some 10 us).
@@ -25,8 +35,7 @@ class PortRoutes {
   static Result<PortRoutes> Open();
 
   // The number of the interface; 0 if there is no choice, or if the kernel does not answer.
-  unsigned InterfaceOf(const IpAddress& source, const IpAddress& destination,
-                       std::uint16_t source_port, std::uint16_t destination_port);
+  unsigned InterfaceOf(const RouteQuery& query);
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -34,21 +43,16 @@ class PortRoutes {
     bool has_choice = false;
     Clock::time_point until;
   };
-  struct Query {
-    IpAddress source;
-    IpAddress destination;
-    std::uint16_t source_port = 0;
-    std::uint16_t destination_port = 0;
-    bool wants_entry = false;  // the entry of the table instead of its next hop for the packet
-  };
   struct Answer {
     unsigned interface = 0;
     bool has_next_hops = false;
   };
 
   explicit PortRoutes(UniqueFd socket) : socket_(std::move(socket)) {}
-  bool HasChoice(const Query& query);
-  Answer Ask(const Query& query);
+  // What the table has for the destination, or the next hop for the packet.
+  enum class Wanted : std::uint8_t { kEntry, kNextHop };
+  bool HasChoice(const RouteQuery& query);
+  Answer Ask(const RouteQuery& query, Wanted wanted);
 
   UniqueFd socket_;
   std::uint32_t sequence_ = 0;

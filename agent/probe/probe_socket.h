@@ -17,6 +17,7 @@ struct Probe {
   std::uint16_t destination_port = 4791;
   std::uint32_t destination_qpn = 0;
   std::uint8_t ttl = 64;
+  std::uint8_t flow_protocol = 17;  // of the packets whose path the probe, which is UDP, shows
 };
 
 // What an answer quotes of a probe, and what only those can know who have seen the probe on its

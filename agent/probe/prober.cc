@@ -149,7 +149,8 @@ bool Prober::SendSome(Run& run) {
                       .source_port = run.order.source_ports[run.next / run.order.ttls.size()],
                       .destination_port = run.order.destination_port,
                       .destination_qpn = run.order.destination_qpn,
-                      .ttl = run.order.ttls[run.next % run.order.ttls.size()]};
+                      .ttl = run.order.ttls[run.next % run.order.ttls.size()],
+                      .flow_protocol = run.order.flow_protocol};
     const Result<ProbeMark> sent = socket_.Send(probe);
     if (!sent && sent.error().code == ErrorCode::kUnavailable) return false;
     if (!sent) {

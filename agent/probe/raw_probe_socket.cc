@@ -97,10 +97,7 @@ Result<ProbeMark> RawProbeSocket::Send(const Probe& probe) {
   std::uint16_t identification = 0;
   while (identification == 0) identification = static_cast<std::uint16_t>(DrawWord());
   const std::vector<std::uint8_t> packet = BuildProbePacket(probe, identification, nonce);
-  const unsigned interface = interface_of_
-                                 ? interface_of_(probe.source, probe.destination, probe.source_port,
-                                                 probe.destination_port)
-                                 : 0;
+  const unsigned interface = interface_of_ ? interface_of_(probe) : 0;
   if (auto sent = senders_.Send(probe.source, probe.destination, packet, interface); !sent) {
     return Propagate(sent);
   }

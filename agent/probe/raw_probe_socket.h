@@ -22,11 +22,10 @@ class RawProbeSocket : public ProbeSocket {
   // `is_own`: whether an address is one of the NICs that the agent watches; probes from others are
   // refused, whoever names them.
   // Errors: kPermissionDenied without CAP_NET_RAW. A host without IPv6 probes over IPv4 only.
-  // `interface_of`: the number of the interface by which a UDP packet with the probe's ports would
-  // leave, as the kernel routes raw sockets without ports; 0, or empty: there is no choice.
+  // `interface_of`: the number of the interface by which a packet of the probe's flow would leave,
+  // as the kernel routes raw sockets without ports; 0, or empty: there is no choice.
   using IsOwn = std::function<bool(const IpAddress&)>;
-  using InterfaceOf = std::function<unsigned(const IpAddress& source, const IpAddress& destination,
-                                             std::uint16_t source_port, std::uint16_t port)>;
+  using InterfaceOf = std::function<unsigned(const Probe& probe)>;
   static Result<std::unique_ptr<RawProbeSocket>> Open(IsOwn is_own, InterfaceOf interface_of = {});
 
   // Readable when HandleReady has something to do. Level-triggered.

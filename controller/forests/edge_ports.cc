@@ -15,10 +15,11 @@ constexpr std::uint8_t kMaxRejectedPorts = 16;  // ports of an edge that dead re
 }  // namespace
 
 fabric::PortKey EdgePorts::KeyOf(const JobPlan& plan, const TreeEdge& edge) const {
-  const bool is_tcp = options_.fabric_hashes_protocol && !plan.verbs;
+  const std::uint8_t protocol = plan.verbs ? wire::kProtocolUdp : wire::kProtocolTcp;
   return {.source = edge.source_nic,
           .destination = edge.destination_nic,
-          .protocol = is_tcp ? wire::kProtocolTcp : wire::kProtocolUdp,
+          .protocol = HashedProtocol(state_.paths, edge.source_nic, protocol,
+                                     options_.fabric_hashes_protocol),
           .destination_port = plan.DestinationPort(edge),
           .destination_qpn = 0};
 }
@@ -90,8 +91,8 @@ EdgePorts::ReturnPath EdgePorts::ReturnPathOf(const TreeEdge& edge, const fabric
   const auto is_alive = [&](const fabric::Path& path) {
     return fabric::IsAlive(state_.topology, path);
   };
-  const bool is_probed = key.protocol == wire::kProtocolUdp;
-  if (!is_probed || std::all_of(paths.begin(), paths.end(), is_alive)) return ReturnPath::kAlive;
+  if (!learner_.CanProbe(key) || std::all_of(paths.begin(), paths.end(), is_alive))
+    return ReturnPath::kAlive;
   const fabric::PortKey back = ReturnKeyOf(key, port);
   const auto seen = state_.path_map.Find(back, key.destination_port);
   // A return path that cannot be verified is dead: a switch without a next hop may not answer.

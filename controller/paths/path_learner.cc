@@ -35,6 +35,13 @@ std::uint16_t NthPort(const PortKey& key, std::uint32_t n) {
 
 }  // namespace
 
+std::uint8_t HashedProtocol(const fabric::PathTable& paths, fabric::NodeId source,
+                            std::uint8_t protocol, bool fabric_hashes_protocol) {
+  const auto attachment = paths.FindAttachment(source);
+  const bool chooses = attachment && !attachment->uplink;
+  return fabric_hashes_protocol || chooses ? protocol : wire::kProtocolUdp;
+}
+
 PathLearner::PathLearner(const fabric::Topology& topology, fabric::PathTable& paths,
                          fabric::PathMap& map, PathLearnerOptions options, Metrics& metrics)
     : topology_(topology),
@@ -246,6 +253,7 @@ PathLearner::Order PathLearner::MakeOrder(const PortKey& key, KeyState& state, S
   wire_order.destination = topology_.node(key.destination).addresses.front();
   wire_order.destination_port = key.destination_port;
   wire_order.destination_qpn = key.destination_qpn;
+  wire_order.flow_protocol = key.protocol;
   wire_order.ttls = ttls;
   wire_order.probes_per_second = source.pace;
   wire_order.timeout_us = static_cast<std::uint64_t>(

@@ -36,7 +36,14 @@ struct PathLearnerOptions {
   std::uint32_t max_ports_per_order = 64;
   // Keys known for one source, besides those of open flows.
   std::size_t max_keys_per_source = 16'384;
+  bool fabric_hashes_protocol = true;  // as in ControllerOptions
 };
+
+// The protocol by which the ports of a flow are known. What holds for UDP holds for TCP, too,
+// unless the fabric hashes the protocol, or the host of a source with several uplinks chooses among
+// them, as Linux hashes it there by default.
+std::uint8_t HashedProtocol(const fabric::PathTable& paths, fabric::NodeId source,
+                            std::uint8_t protocol, bool fabric_hashes_protocol);
 
 // Fills the path map on demand. It turns requests for a port and for verifying a port into probe
 // orders for agents, and their reports into observations. If a hash model covers the path
@@ -72,8 +79,10 @@ class PathLearner {
     return models_.PredictReturn(key, port);
   }
 
-  // Whether probes can show the paths of this key's ports: they are UDP.
-  static bool CanProbe(const fabric::PortKey& key) { return key.protocol == wire::kProtocolUdp; }
+  // Whether probes, which are UDP, can show the paths of this key's ports.
+  bool CanProbe(const fabric::PortKey& key) const {
+    return key.protocol == wire::kProtocolUdp || !options_.fabric_hashes_protocol;
+  }
 
   // Whether the port is quarantined in the present fabric: it was predicted, and stays silent.
   bool IsQuarantined(const fabric::PortKey& key, std::uint16_t port) const;

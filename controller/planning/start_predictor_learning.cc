@@ -219,7 +219,8 @@ Result<std::size_t> StartPredictor::Declare(const Schedule& schedule, TimePoint 
                     .source_leaf = state_.paths.FindAttachment(source)->leaf,
                     .destination_leaf = state_.paths.FindAttachment(destination)->leaf,
                     .agent = agent_of(source)};
-    if (options_.fabric_hashes_protocol) member.port_key.protocol = schedule.protocol;
+    member.port_key.protocol =
+        HashedProtocol(state_.paths, source, schedule.protocol, options_.fabric_hashes_protocol);
     if (member.source_leaf == member.destination_leaf) continue;
     const std::uint64_t pair = Hash(member.port_key);
     const std::uint32_t ordinal = alike[pair]++;

@@ -210,6 +210,7 @@ void Generator::Fill(ProbeOrder& to) {
   } while (to.source.IsV4() != to.destination.IsV4());
   to.destination_port = Port();
   to.destination_qpn = Number<std::uint32_t>(0, kAnyQpn);
+  to.flow_protocol = Number<std::uint8_t>(1, 255);
   to.source_ports = List(Count(1), [&] { return Port(); });
   to.ttls = List(Number<std::size_t>(1, 8), [&] { return Number<std::uint8_t>(1, 255); });
   to.probes_per_second = Number<std::uint32_t>(1, kMaxProbesPerSecond);

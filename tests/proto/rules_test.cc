@@ -275,6 +275,7 @@ TEST(Rules, OfProbeOrder) {
         [](Pb& m) { m.set_destination(kNone); }},
        {"probe_order.destination_port: 0", [](Pb& m) { m.set_destination_port(0); }},
        {"probe_order.destination_qpn: 16777216", [](Pb& m) { m.set_destination_qpn(1U << 24U); }},
+       {"probe_order.flow_protocol: 256", [](Pb& m) { m.set_flow_protocol(256); }},
        {"probe_order.source_ports x ttls: 0", [](Pb& m) { m.clear_source_ports(); }},
        {"probe_order.source_ports x ttls: 65538",
         [](Pb& m) { m.mutable_source_ports()->Resize(21846, 1); }},

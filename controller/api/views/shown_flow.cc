@@ -195,7 +195,9 @@ FlowWait ExplainLearning(const State& state, const ShownFlow& flow) {
             "give the tiers of switches different hash seeds, or let them withdraw the routes "
             "that they do not use"};
   }
-  if (!PathLearner::CanProbe(flow.key) && state.path_map.Ports(flow.key).empty()) {
+  const bool is_fabric_tcp = flow.key.protocol == wire::kProtocolTcp &&
+                             state.paths.FindAttachment(flow.key.source)->uplink.has_value();
+  if (is_fabric_tcp && state.path_map.Ports(flow.key).empty()) {
     return {
         "probes are UDP and show nothing of the ports of this TCP flow, as the switches are "
         "taken to hash the protocol number",

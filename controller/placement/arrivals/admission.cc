@@ -28,7 +28,8 @@ bool Admission::FindEnds(FlowSlot slot) {
   fabric::PortKey key = flow.key;
   key.source = *source;
   key.destination = *destination;
-  key.protocol = options_.fabric_hashes_protocol ? flow.protocol : wire::kProtocolUdp;
+  key.protocol =
+      HashedProtocol(state_.paths, *source, flow.protocol, options_.fabric_hashes_protocol);
   key.destination_qpn = options_.fabric_hashes_qpn ? flow.remote_qpn : 0;
   decisions_.SetEnds(slot, key, from->leaf, to->leaf);
   return true;

@@ -61,7 +61,7 @@ std::vector<PathIndex> PortBinder::ReturnsAtRisk(const Flow& flow, const Subflow
 
 void PortBinder::AskReturns(FlowSlot slot) {
   const Flow& flow = state_.flows.At(slot);
-  if (flow.protocol != wire::kProtocolTcp || !PathLearner::CanProbe(flow.key)) return;
+  if (flow.protocol != wire::kProtocolTcp || !learner_.CanProbe(flow.key)) return;
   for (const Subflow& subflow : flow.subflows) {
     returns_.Ask(flow.key, subflow.port);
     returns_.Ask(flow.key, subflow.standby_port);

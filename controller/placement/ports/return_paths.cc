@@ -31,7 +31,7 @@ std::optional<fabric::PathIndex> ReturnPaths::PathOf(const fabric::PortKey& key,
                                                      std::uint16_t port) const {
   const auto predicted = learner_.PredictReturn(key, port);
   if (!predicted.is_learned && (predicted.path || predicted.is_lost)) return predicted.path;
-  if (!PathLearner::CanProbe(key)) return std::nullopt;
+  if (!learner_.CanProbe(key)) return std::nullopt;
   const auto seen = state_.path_map.Find(ReturnKeyOf(key, port), key.destination_port);
   const bool is_sure = seen && seen->trust == fabric::PortTrust::kVerified;
   if (predicted.path && !is_sure) return predicted.path;
@@ -61,7 +61,7 @@ bool ReturnPaths::IsBetterPortKnown(const fabric::PortKey& key, fabric::PathInde
 }
 
 void ReturnPaths::Ask(const fabric::PortKey& key, std::uint16_t port) {
-  if (port == 0 || !PathLearner::CanProbe(key)) return;
+  if (port == 0 || !learner_.CanProbe(key)) return;
   const auto predicted = learner_.PredictReturn(key, port);
   if (predicted.path && !predicted.is_learned) return;
   const fabric::PortKey back = ReturnKeyOf(key, port);

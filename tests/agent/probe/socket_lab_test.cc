@@ -179,8 +179,30 @@ TEST_F(SocketLab, EveryHopAnswersForItselfOverIpv6) {
                   Pair(50'003, "fd00:1::1 (host)")));
 }
 
-// A host with one address and two uplinks: raw packets alone would all leave by one.
-TEST_F(SocketLab, ProbesLeaveByTheUplinkOfTheirPort) {
+sockaddr_in SocketAddress(const IpAddress& address, std::uint16_t port) {
+  sockaddr_in made{};
+  made.sin_family = AF_INET;
+  made.sin_port = htons(port);
+  made.sin_addr.s_addr = htonl(address.V4());
+  return made;
+}
+
+// Sends the first packet of a socket with the probe's addresses and ports.
+void SendByASocket(const Probe& probe) {
+  const bool is_tcp = probe.flow_protocol == IPPROTO_TCP;
+  const UniqueFd socket(
+      ::socket(AF_INET, (is_tcp ? SOCK_STREAM : SOCK_DGRAM) | SOCK_NONBLOCK, probe.flow_protocol));
+  const sockaddr_in own = SocketAddress(probe.source, probe.source_port);
+  const sockaddr_in to = SocketAddress(probe.destination, probe.destination_port);
+  ASSERT_EQ(bind(socket.get(), reinterpret_cast<const sockaddr*>(&own), sizeof(own)), 0);
+  (void)connect(socket.get(), reinterpret_cast<const sockaddr*>(&to), sizeof(to));
+  if (is_tcp) return;
+  ASSERT_EQ(send(socket.get(), "x", 1, 0), 1);
+}
+
+// A host with one address and two uplinks, whose hash includes the protocol: raw packets alone
+// would all leave by one.
+TEST_F(SocketLab, ProbesLeaveByTheUplinkOfTheirFlow) {
   In("host",
      "ip addr add 10.5.0.1/32 dev lo; ip route replace default src 10.5.0.1 "
      "nexthop via 10.0.0.0 dev eth0 nexthop via 10.0.1.0 dev eth1");
@@ -189,44 +211,42 @@ TEST_F(SocketLab, ProbesLeaveByTheUplinkOfTheirPort) {
   std::ofstream("/proc/sys/net/ipv4/fib_multipath_hash_policy") << "1";
   auto routes = PortRoutes::Open();
   ASSERT_TRUE(routes) << routes.error().message;
-  EXPECT_EQ(routes->InterfaceOf(Address("10.0.1.1"), Address("10.0.1.0"), 50'000, 4791), 0U)
-      << "one next hop is no choice";
-  EXPECT_EQ(routes->InterfaceOf(Address("fd00::1"), Address("fd00:1::1"), 50'000, 4791), 0U);
-  std::vector<Probe> probes;
-  std::map<std::uint16_t, std::string> expected;
-  for (std::uint16_t port = 50'000; port < 50'032; ++port) {
-    probes.push_back(To("10.5.0.1", "10.1.0.1", port, 1));
-    const unsigned interface =
-        routes->InterfaceOf(Address("10.5.0.1"), Address("10.1.0.1"), port, 4791);
-    expected[port] = interface == if_nametoindex("eth0") ? "10.0.0.0" : "10.0.1.0";
-  }
+  const auto interface_of = [&](const Probe& probe) {
+    return routes->InterfaceOf({probe.source, probe.destination, probe.source_port,
+                                probe.destination_port, probe.flow_protocol});
+  };
+  EXPECT_EQ(interface_of(To("10.0.1.1", "10.0.1.0", 50'000, 1)), 0U) << "one next hop is no choice";
+  EXPECT_EQ(interface_of(To("fd00::1", "fd00:1::1", 50'000, 1)), 0U);
   Enter("r1");
   std::ofstream("/proc/sys/net/ipv4/icmp_errors_use_inbound_ifaddr") << "1";
   Enter("host");
-  auto socket = RawProbeSocket::Open(IsOwn, std::bind_front(&PortRoutes::InterfaceOf, &*routes));
+  auto socket = RawProbeSocket::Open(IsOwn, interface_of);
   ASSERT_TRUE(socket) << socket.error().message;
-  EXPECT_EQ(Ask(**socket, probes), expected);
-  std::set<std::string> uplinks;
-  for (const auto& [port, responder] : expected) uplinks.insert(responder);
-  EXPECT_EQ(uplinks.size(), 2U);
-  // UDP sockets go the same way as the probes of their ports.
-  for (const Probe& probe : probes) {
-    const UniqueFd udp(::socket(AF_INET, SOCK_DGRAM, 0));
-    sockaddr_in own{};
-    own.sin_family = AF_INET;
-    own.sin_port = htons(probe.source_port);
-    own.sin_addr.s_addr = htonl(probe.source.V4());
-    sockaddr_in to = own;
-    to.sin_port = htons(4791);
-    to.sin_addr.s_addr = htonl(probe.destination.V4());
-    ASSERT_EQ(bind(udp.get(), reinterpret_cast<sockaddr*>(&own), sizeof(own)), 0);
-    const bool is_first = expected[probe.source_port] == "10.0.0.0";
-    const long before = CountSent(is_first ? "eth0" : "eth1");
-    const long other = CountSent(is_first ? "eth1" : "eth0");
-    ASSERT_EQ(sendto(udp.get(), "x", 1, 0, reinterpret_cast<sockaddr*>(&to), sizeof(to)), 1);
-    EXPECT_EQ(CountSent(is_first ? "eth0" : "eth1"), before + 1) << probe.source_port;
-    EXPECT_EQ(CountSent(is_first ? "eth1" : "eth0"), other) << probe.source_port;
+  std::map<std::uint8_t, std::map<std::uint16_t, std::string>> by_protocol;
+  for (const std::uint8_t protocol : {IPPROTO_UDP, IPPROTO_TCP}) {
+    std::vector<Probe> probes;
+    std::map<std::uint16_t, std::string>& expected = by_protocol[protocol];
+    for (std::uint16_t port = 50'000; port < 50'032; ++port) {
+      probes.push_back(To("10.5.0.1", "10.1.0.1", port, 1));
+      probes.back().flow_protocol = protocol;
+      const bool is_first = interface_of(probes.back()) == if_nametoindex("eth0");
+      expected[port] = is_first ? "10.0.0.0" : "10.0.1.0";
+    }
+    EXPECT_EQ(Ask(**socket, probes), expected);
+    std::set<std::string> uplinks;
+    for (const auto& [port, responder] : expected) uplinks.insert(responder);
+    EXPECT_EQ(uplinks.size(), 2U);
+    // Sockets go the same way as the probes of their ports.
+    for (const Probe& probe : probes) {
+      const bool is_first = expected[probe.source_port] == "10.0.0.0";
+      const long before = CountSent(is_first ? "eth0" : "eth1");
+      const long other = CountSent(is_first ? "eth1" : "eth0");
+      SendByASocket(probe);
+      EXPECT_EQ(CountSent(is_first ? "eth0" : "eth1"), before + 1) << probe.source_port;
+      EXPECT_EQ(CountSent(is_first ? "eth1" : "eth0"), other) << probe.source_port;
+    }
   }
+  EXPECT_NE(by_protocol[IPPROTO_UDP], by_protocol[IPPROTO_TCP]);
 }
 
 TEST_F(SocketLab, ProbesThatCannotBeSentAreRefused) {

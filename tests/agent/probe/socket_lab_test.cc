@@ -29,6 +29,7 @@
 #include "agent/host/port_routes.h"
 #include "agent/probe/raw_probe_socket.h"
 #include "common/base/unique_fd.h"
+#include "proto/messages.h"
 #include "tests/own_network.h"
 
 namespace espalier::agent {
@@ -223,7 +224,7 @@ TEST_F(SocketLab, ProbesLeaveByTheUplinkOfTheirFlow) {
   auto socket = RawProbeSocket::Open(IsOwn, interface_of);
   ASSERT_TRUE(socket) << socket.error().message;
   std::map<std::uint8_t, std::map<std::uint16_t, std::string>> by_protocol;
-  for (const std::uint8_t protocol : {IPPROTO_UDP, IPPROTO_TCP}) {
+  for (const std::uint8_t protocol : {wire::kProtocolUdp, wire::kProtocolTcp}) {
     std::vector<Probe> probes;
     std::map<std::uint16_t, std::string>& expected = by_protocol[protocol];
     for (std::uint16_t port = 50'000; port < 50'032; ++port) {
@@ -246,7 +247,7 @@ TEST_F(SocketLab, ProbesLeaveByTheUplinkOfTheirFlow) {
       EXPECT_EQ(CountSent(is_first ? "eth1" : "eth0"), other) << probe.source_port;
     }
   }
-  EXPECT_NE(by_protocol[IPPROTO_UDP], by_protocol[IPPROTO_TCP]);
+  EXPECT_NE(by_protocol[wire::kProtocolUdp], by_protocol[wire::kProtocolTcp]);
 }
 
 TEST_F(SocketLab, ProbesThatCannotBeSentAreRefused) {

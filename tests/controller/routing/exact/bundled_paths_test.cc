@@ -207,7 +207,8 @@ TEST(BundledPaths, LeaveTwoPlanesToStages) {
     for (const auto& [group, count] : of_group) {
       bound = std::max(bound, (count + links - 1) / links);
     }
-    const Assignment& found = Assigner(fabric.view).Optimal(flows);
+    Assigner assigner(fabric.view);
+    const Assignment& found = assigner.Optimal(flows);
     EXPECT_EQ(found.max_load, (Load{bound, 1}));
     EXPECT_EQ(found.lower_bound, (Load{bound, 1}));
     ++compared;
@@ -227,7 +228,8 @@ TEST(BundledPaths, CrossBetweenTheLeavesOfAPair) {
   const std::uint32_t x = end("n2");
   const std::uint32_t y = end("n3");
   const Commodities flows = {{x, y}, {y, u}, {w, y}, {u, x}, {w, u}, {x, w}};
-  const Assignment& assignment = Assigner(fabric.view).Optimal(flows);
+  Assigner assigner(fabric.view);
+  const Assignment& assignment = assigner.Optimal(flows);
   EXPECT_EQ(assignment.max_load, (Load{1, 1}));
   EXPECT_EQ(assignment.proof, Proof::kBundles);
 }
@@ -245,7 +247,8 @@ TEST(BundledPaths, DoNotApplyAroundADeadUplinkWhoseBoundIsStillTold) {
   assignment.Clear(flows);
   EXPECT_FALSE(BundledPaths(fabric.view).Assign(flows, assignment));
   // Four flows over the one uplink that is left.
-  const Assignment& found = Assigner(fabric.view).Optimal(flows);
+  Assigner assigner(fabric.view);
+  const Assignment& found = assigner.Optimal(flows);
   EXPECT_EQ(found.max_load, (Load{4, 1}));
   EXPECT_EQ(found.lower_bound, (Load{4, 1}));
 }

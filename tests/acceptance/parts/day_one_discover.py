@@ -44,7 +44,12 @@ class DiscoveredLab:
         self.run("lab", "down", "--name", self.name)
 
     def discover(self, *options):
-        return json.loads(self.run("topology", "discover", "--controller", self.controller, "--json", *options))
+        """Discovers, and again (at most twice) if an agent of this busy machine was away in the meantime."""
+        for _ in range(3):
+            found = json.loads(self.run("topology", "discover", "--controller", self.controller, "--json", *options))
+            if not any("is not connected" in words for words in found["missing"]):
+                break
+        return found
 
 
 def changes(found):

@@ -340,4 +340,17 @@ std::string FormatTopology(const TopologySpec& spec) {
       FormatLines(spec.links, [&](const Link& link) { return FormatLink(spec, link); }));
 }
 
+void WriteTopologyChanges(JsonWriter& json, std::span<const fabric::TopologyChange> changes) {
+  json.Key("changes").BeginArray();
+  for (const fabric::TopologyChange& change : changes) {
+    json.BeginObject();
+    json.Key("what").String(change.is_link ? "link" : "node");
+    json.Key("change").String(fabric::TopologyChangeName(change.kind));
+    json.Key("id").String(change.id);
+    json.Key("detail").String(change.detail);
+    json.EndObject();
+  }
+  json.EndArray();
+}
+
 }  // namespace espalier::io

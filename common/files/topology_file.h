@@ -1,10 +1,13 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 
 #include "common/base/result.h"
 #include "common/fabric/topology.h"
+#include "common/fabric/topology_diff.h"
+#include "common/files/json.h"
 
 namespace espalier::io {
 
@@ -14,5 +17,8 @@ Result<fabric::Topology> ReadTopologyFile(const std::string& path);
 
 // Returns text that ParseTopology reads back to the same topology.
 std::string FormatTopology(const fabric::TopologySpec& spec);
+
+// Writes the member "changes" of an object: a list of {"what", "change", "id", "detail"}.
+void WriteTopologyChanges(JsonWriter& json, std::span<const fabric::TopologyChange> changes);
 
 }  // namespace espalier::io

@@ -32,16 +32,7 @@ std::string TopologyEffectsView(const TopologyEffects& effects, const TopologyAn
   json.BeginObject();
   json.Key("dry_run").Bool(answer.dry_run);
   json.Key("base").String(answer.base);
-  json.Key("changes").BeginArray();
-  for (const fabric::TopologyChange& change : effects.changes) {
-    json.BeginObject();
-    json.Key("what").String(change.is_link ? "link" : "node");
-    json.Key("change").String(fabric::TopologyChangeName(change.kind));
-    json.Key("id").String(change.id);
-    json.Key("detail").String(change.detail);
-    json.EndObject();
-  }
-  json.EndArray();
+  io::WriteTopologyChanges(json, effects.changes);
   json.Key("flows_kept").Integer(effects.flows_kept);
   json.Key("flows_moved").Integer(effects.flows_moved);
   json.Key("flows_lost").Integer(effects.flows_lost);

@@ -3,22 +3,14 @@
 #include <fmt/format.h>
 
 #include "common/fabric/topology_diff.h"
+#include "common/files/topology_file.h"
 #include "common/terminal/table.h"
 
 namespace espalier::cli {
 
 void WriteTopologyDifference(io::JsonWriter& json, const fabric::Topology& before,
                              const fabric::Topology& after) {
-  json.Key("changes").BeginArray();
-  for (const auto& change : fabric::DiffTopologies(before, after, /*with_states=*/true)) {
-    json.BeginObject();
-    json.Key("what").String(change.is_link ? "link" : "node");
-    json.Key("change").String(fabric::TopologyChangeName(change.kind));
-    json.Key("id").String(change.id);
-    json.Key("detail").String(change.detail);
-    json.EndObject();
-  }
-  json.EndArray();
+  io::WriteTopologyChanges(json, fabric::DiffTopologies(before, after, /*with_states=*/true));
 }
 
 void PrintTopologyDifference(const fabric::Topology& before, const fabric::Topology& after) {

@@ -1,6 +1,7 @@
 #include "agent/host/port_routes.h"
 
 #include <arpa/inet.h>
+#include <fmt/format.h>
 #include <linux/rtnetlink.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -8,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <utility>
 
 #include "common/os/netlink.h"
@@ -27,6 +29,13 @@ void PutAddress(nlmsghdr* request, std::uint16_t type, const IpAddress& address)
 
 void PutPort(nlmsghdr* request, std::uint16_t type, std::uint16_t port) {
   mnl_attr_put_u16(request, type, htons(port));
+}
+
+// Policy 3: the fields that an operator has chosen.
+bool HashesChosenFields() {
+  std::ifstream file("/proc/sys/net/ipv4/fib_multipath_hash_policy");
+  int policy = 0;
+  return file >> policy && policy == 3;
 }
 
 }  // namespace
@@ -80,18 +89,28 @@ PortRoutes::Answer PortRoutes::Ask(const RouteQuery& query, Wanted wanted) {
   return answer;
 }
 
-bool PortRoutes::HasChoice(const RouteQuery& query) {
+PortRoutes::Known PortRoutes::ChoiceOf(const RouteQuery& query) {
   const Clock::time_point now = Clock::now();
   if (known_.size() >= kMostKnown) known_.clear();
   Known& known = known_[query.destination];
-  if (now < known.until) return known.has_choice;
-  known = {.has_choice = Ask(query, Wanted::kEntry).has_next_hops, .until = now + kRemembered};
-  return known.has_choice;
+  if (now < known.until) return known;
+  known = {.has_choice = Ask(query, Wanted::kEntry).has_next_hops,
+           .is_told = !HashesChosenFields(),
+           .until = now + kRemembered};
+  return known;
 }
 
-unsigned PortRoutes::InterfaceOf(const RouteQuery& query) {
-  if (!query.source.IsV4() || !query.destination.IsV4()) return 0;
-  return HasChoice(query) ? Ask(query, Wanted::kNextHop).interface : 0;
+Result<unsigned> PortRoutes::InterfaceOf(const RouteQuery& query) {
+  if (!query.source.IsV4() || !query.destination.IsV4()) return 0U;
+  const Known choice = ChoiceOf(query);
+  if (!choice.has_choice) return 0U;
+  if (choice.is_told) return Ask(query, Wanted::kNextHop).interface;
+  return Fail(
+      ErrorCode::kFailedPrecondition,
+      fmt::format("the route to {} has several next hops, and with "
+                  "fib_multipath_hash_policy 3 the kernel does not tell which it takes (set "
+                  "net.ipv4.fib_multipath_hash_policy to 1 on this host)",
+                  query.destination.ToString()));
 }
 
 }  // namespace espalier::agent

@@ -22,8 +22,7 @@ struct RouteQuery {
 };
 
 // By which interface the kernel sends the packets of a socket, where a route has several next hops
-// among which it chooses by a hash of the ports (fib_multipath_hash_policy 1; with 3, the kernel
-// answers as for packets that it forwards, which it hashes otherwise). A raw socket is routed
+// among which it chooses by a hash of the ports (fib_multipath_hash_policy). A raw socket is routed
 // without ports, so that all its packets would leave by one of them.
 //
 // One look-up through rtnetlink tells whether the route to a destination has several next hops,
@@ -35,12 +34,15 @@ class PortRoutes {
   static Result<PortRoutes> Open();
 
   // The number of the interface; 0 if there is no choice, or if the kernel does not answer.
-  unsigned InterfaceOf(const RouteQuery& query);
+  // Error: kFailedPrecondition if there is a choice by policy 3. Then the kernel answers as for a
+  // packet that it forwards, which it hashes otherwise than its own.
+  Result<unsigned> InterfaceOf(const RouteQuery& query);
 
  private:
   using Clock = std::chrono::steady_clock;
   struct Known {
     bool has_choice = false;
+    bool is_told = true;  // by the kernel: it is not, with policy 3
     Clock::time_point until;
   };
   struct Answer {
@@ -51,7 +53,7 @@ class PortRoutes {
   explicit PortRoutes(UniqueFd socket) : socket_(std::move(socket)) {}
   // What the table has for the destination, or the next hop for the packet.
   enum class Wanted : std::uint8_t { kEntry, kNextHop };
-  bool HasChoice(const RouteQuery& query);
+  Known ChoiceOf(const RouteQuery& query);
   Answer Ask(const RouteQuery& query, Wanted wanted);
 
   UniqueFd socket_;

@@ -91,14 +91,15 @@ Result<ProbeMark> RawProbeSocket::Send(const Probe& probe) {
     return Fail(ErrorCode::kInvalidArgument,
                 fmt::format("{} is no address of a NIC of the fabric", probe.source.ToString()));
   }
+  const Result<unsigned> interface = interface_of_ ? interface_of_(probe) : 0U;
+  if (!interface) return tl::unexpected<Error>(interface.error());
   std::uint32_t nonce = 0;
   while (nonce == 0) nonce = DrawWord();
   // Never zero: the kernel would replace it, and the ICRC covers it.
   std::uint16_t identification = 0;
   while (identification == 0) identification = static_cast<std::uint16_t>(DrawWord());
   const std::vector<std::uint8_t> packet = BuildProbePacket(probe, identification, nonce);
-  const unsigned interface = interface_of_ ? interface_of_(probe) : 0;
-  if (auto sent = senders_.Send(probe.source, probe.destination, packet, interface); !sent) {
+  if (auto sent = senders_.Send(probe.source, probe.destination, packet, *interface); !sent) {
     return Propagate(sent);
   }
   return MarkOf(packet);

@@ -23,9 +23,10 @@ class RawProbeSocket : public ProbeSocket {
   // refused, whoever names them.
   // Errors: kPermissionDenied without CAP_NET_RAW. A host without IPv6 probes over IPv4 only.
   // `interface_of`: the number of the interface by which a packet of the probe's flow would leave,
-  // as the kernel routes raw sockets without ports; 0, or empty: there is no choice.
+  // as the kernel routes raw sockets without ports; 0, or empty: there is no choice. Probes for
+  // which it fails are not sent.
   using IsOwn = std::function<bool(const IpAddress&)>;
-  using InterfaceOf = std::function<unsigned(const Probe& probe)>;
+  using InterfaceOf = std::function<Result<unsigned>(const Probe& probe)>;
   static Result<std::unique_ptr<RawProbeSocket>> Open(IsOwn is_own, InterfaceOf interface_of = {});
 
   // Readable when HandleReady has something to do. Level-triggered.

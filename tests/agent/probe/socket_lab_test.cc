@@ -216,8 +216,9 @@ TEST_F(SocketLab, ProbesLeaveByTheUplinkOfTheirFlow) {
     return routes->InterfaceOf({probe.source, probe.destination, probe.source_port,
                                 probe.destination_port, probe.flow_protocol});
   };
-  EXPECT_EQ(interface_of(To("10.0.1.1", "10.0.1.0", 50'000, 1)), 0U) << "one next hop is no choice";
-  EXPECT_EQ(interface_of(To("fd00::1", "fd00:1::1", 50'000, 1)), 0U);
+  EXPECT_EQ(interface_of(To("10.0.1.1", "10.0.1.0", 50'000, 1)).value(), 0U)
+      << "one next hop is no choice";
+  EXPECT_EQ(interface_of(To("fd00::1", "fd00:1::1", 50'000, 1)).value(), 0U);
   Enter("r1");
   std::ofstream("/proc/sys/net/ipv4/icmp_errors_use_inbound_ifaddr") << "1";
   Enter("host");
@@ -230,7 +231,7 @@ TEST_F(SocketLab, ProbesLeaveByTheUplinkOfTheirFlow) {
     for (std::uint16_t port = 50'000; port < 50'032; ++port) {
       probes.push_back(To("10.5.0.1", "10.1.0.1", port, 1));
       probes.back().flow_protocol = protocol;
-      const bool is_first = interface_of(probes.back()) == if_nametoindex("eth0");
+      const bool is_first = interface_of(probes.back()).value() == if_nametoindex("eth0");
       expected[port] = is_first ? "10.0.0.0" : "10.0.1.0";
     }
     EXPECT_EQ(Ask(**socket, probes), expected);
@@ -247,6 +248,11 @@ TEST_F(SocketLab, ProbesLeaveByTheUplinkOfTheirFlow) {
       EXPECT_EQ(CountSent(is_first ? "eth1" : "eth0"), other) << probe.source_port;
     }
   }
+  std::ofstream("/proc/sys/net/ipv4/fib_multipath_hash_policy") << "3";
+  routes = PortRoutes::Open();
+  const auto sent = (*socket)->Send(To("10.5.0.1", "10.1.0.1", 50'000, 1));
+  ASSERT_FALSE(sent.has_value());
+  EXPECT_THAT(sent.error().message, testing::HasSubstr("net.ipv4.fib_multipath_hash_policy to 1"));
   EXPECT_NE(by_protocol[wire::kProtocolUdp], by_protocol[wire::kProtocolTcp]);
 }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Test that the soak driver finds planted defects: an input that crashes a fuzzer, a seed that fails.
 
-Exit code 77 (ctest: skipped) without clang, which provides libFuzzer.
+Exit code 77 (ctest: skipped) without clang 19, which provides libFuzzer.
 """
 import pathlib
 import shutil
@@ -51,7 +51,7 @@ class Soak(unittest.TestCase):
 
     def add_fuzzer(self, name, source):
         binary = self.build / name
-        subprocess.run(["clang++", "-fsanitize=fuzzer", "-x", "c++", "-", "-o", binary],
+        subprocess.run(["clang++-19", "-fsanitize=fuzzer", "-x", "c++", "-", "-o", binary],
                        input=source, text=True, check=True)
         self.add_test(name, "fuzz", f'"{binary}" "-ignored" "{self.build / "given"}"')
 
@@ -122,7 +122,7 @@ class Soak(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    if shutil.which("clang++") is None:
-        print("skipped: clang++ is missing (apt-get install clang)")
+    if shutil.which("clang++-19") is None:
+        print("skipped: clang++-19 is missing (apt-get install clang-19)")
         sys.exit(77)
     unittest.main()

@@ -51,7 +51,8 @@ TEST(EndEstimator, TheIntervalNarrowsWhileTheRateIsSteady) {
   std::uint64_t remaining = 100'000'000'000;
   Duration width_before = 24h;
   for (int i = 0; i < 20; ++i) {
-    ends.TakeReport(FlowSlot(0), kStart + i * 100ms, remaining, kGigabit);
+    ends.TakeReport(FlowSlot(0), kStart + i * 100ms, remaining,
+                    static_cast<std::uint64_t>(kGigabit));
     remaining -= 12'500'000;
     ASSERT_TRUE(ends.Of(FlowSlot(0)));
     const Duration width = ends.Of(FlowSlot(0))->latest - ends.Of(FlowSlot(0))->earliest;

@@ -2,7 +2,7 @@
 set(ESPALIER_SANITIZE "" CACHE STRING "Sanitizers to build with: address,undefined or thread")
 option(ESPALIER_DEMO "Build only what deploy/quickstart needs: neither tests, packages nor the DPDK datapath" OFF)
 option(ESPALIER_FUZZ "Build the fuzzers with libFuzzer (clang only)" OFF)
-set(ESPALIER_EXCLUDED_TESTS "" CACHE STRING "Regular expression of the names of unit tests that are not built")
+set(ESPALIER_UNIT_TESTS ".*" CACHE STRING "Regular expression of the names of the unit tests that are built")
 set(ESPALIER_FUZZ_SECONDS 20 CACHE STRING "Seconds for which ctest runs each libFuzzer binary")
 option(ESPALIER_COVERAGE "Instrument for coverage" OFF)
 option(ESPALIER_TIDY "Run clang-tidy while compiling" OFF)

@@ -60,7 +60,7 @@ endfunction()
 # Sets VARIABLE to true if this build excludes the test. Its target can still be built by name.
 function(espalier_is_excluded variable name labels)
   set(${variable} FALSE PARENT_SCOPE)
-  if(ESPALIER_EXCLUDED_TESTS AND labels MATCHES "unit" AND name MATCHES "^(${ESPALIER_EXCLUDED_TESTS})$")
+  if(labels MATCHES "unit" AND NOT name MATCHES "^(${ESPALIER_UNIT_TESTS})$")
     set(${variable} TRUE PARENT_SCOPE)
     set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL TRUE)
   endif()

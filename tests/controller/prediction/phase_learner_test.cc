@@ -66,8 +66,8 @@ TEST(PhaseLearner, LearnsTrainingJobsWithinTenPeriods) {
           EXPECT_NEAR(SecondsOf(phase.duration), SecondsOf(job.phases[0].busy), 0.06);
         }
       }
-      std::printf("%zu phases, jitter %.0f %%: learned in period %d, least share predicted %.3f\n", phases,
-                  jitter * 100, latest, worst);
+      std::printf("%zu phases, jitter %.0f %%: learned in period %d, least share predicted %.3f\n",
+                  phases, jitter * 100, latest, worst);
     }
   }
 }

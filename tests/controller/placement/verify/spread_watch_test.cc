@@ -50,6 +50,18 @@ TEST_F(SpreadWatchTest, SpeaksOfALoadThatStaysAboveWhatIsPossibleUntilItIsLowere
   EXPECT_FALSE(IsDegraded(*cluster_));
 }
 
+// No port of host 2 takes the other spine, which the bound does not know.
+TEST_F(SpreadWatchTest, SaysNothingOfALoadThatNoRecomputationLowers) {
+  only_spine_1_ = true;
+  Build({.moves_per_start = 0});
+  Open(2, {.id = 3, .to = 0});
+  cluster_->Advance(60s);
+  const LoadSummary loads = Summarize(cluster_->state());
+  ASSERT_EQ(loads.max_load, (Load{2, 1}));
+  ASSERT_LT(loads.lower_bound, loads.max_load);
+  EXPECT_TRUE(TextsOf(*cluster_, "load_above_possible").empty());
+}
+
 class SpreadOfPhases : public BurstsTest {
  protected:
   SpreadOfPhases() : BurstsTest({.moves_per_start = 0}) {}

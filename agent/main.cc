@@ -67,11 +67,8 @@ int Run(const io::Daemon& daemon, Configuration config, std::optional<io::CurveC
   const auto is_own = std::bind_front(&NicWatch::Has, nics->get());
   auto routes = PortRoutes::Open();
   if (!routes) return daemon.ReportError(routes.error());
-  const auto interface_of = [&routes](const Probe& probe) {
-    return routes->InterfaceOf({probe.source, probe.destination, probe.source_port,
-                                probe.destination_port, probe.flow_protocol});
-  };
-  const Probing probes = OpenProbing(loop, config.probing, is_own, interface_of);
+  const Probing probes = OpenProbing(loop, config.probing, is_own,
+                                     std::bind_front(&PortRoutes::InterfaceOf, &*routes));
   const Result<void> gave_up = io::KeepOnlyCapabilities(std::vector<int>{CAP_NET_RAW});  // probes
   if (!gave_up) return daemon.ReportError(gave_up.error());
   const auto local = LocalServer::Listen(loop, {.path = config.local_socket}, metrics);

@@ -66,11 +66,12 @@ function(espalier_is_excluded variable name labels)
   endif()
 endfunction()
 
-# espalier_test(NAME SOURCES ... [DEPS ...] [LABELS unit|lab|...] [TIMEOUT s] [LONG])
+# espalier_test(NAME SOURCES ... [DEPS ...] [LABELS unit|lab|...] [TIMEOUT s] [LONG] [FIRST])
 # Adds a GoogleTest binary and a ctest entry. The default label is unit. With LONG, suites named
-# Long... get a separate entry NAME_long with the label scenario.
+# Long... get a separate entry NAME_long with the label scenario. ctest starts those with FIRST, which
+# take longest, before the others.
 function(espalier_test name)
-  cmake_parse_arguments(ARG "LONG" "TIMEOUT" "SOURCES;DEPS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "FIRST;LONG" "TIMEOUT" "SOURCES;DEPS;LABELS" ${ARGN})
   if(NOT ARG_LABELS)
     set(ARG_LABELS unit)
   endif()
@@ -95,6 +96,9 @@ function(espalier_test name)
   endif()
   add_test(NAME ${name} COMMAND ${name} ${filter})
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT})
+  if(ARG_FIRST)
+    set_tests_properties(${name} PROPERTIES COST 100)
+  endif()
 endfunction()
 
 # espalier_bench(NAME SOURCES ... [DEPS ...])

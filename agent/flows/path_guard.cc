@@ -283,9 +283,7 @@ void PathGuard::StartCheck(wire::LocalFlowId flow, Watch& watch, std::vector<std
   ChooseCandidates(watch, probed);
   if (!Contains(options_.probe_ports, watch.sample.destination_port)) return EndCheck(watch);
   if (!budget_.Take(watch.sample.destination, probed.size(), loop_.Now())) {
-    if (!watch.is_suspect) {
-      budget_short_until_ = loop_.Now() + options_.max_local_reroute_interval;
-    }
+    if (!watch.is_suspect) budget_short_until_ = loop_.Now() + options_.max_local_reroute_interval;
     return checks_put_off_.Add();  // the check stays due
   }
   watch.checking = true;

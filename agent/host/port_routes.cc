@@ -50,7 +50,7 @@ Result<PortRoutes> PortRoutes::Open() {
   return PortRoutes(std::move(socket));
 }
 
-PortRoutes::Answer PortRoutes::Ask(const RouteQuery& query, Wanted wanted) {
+PortRoutes::Answer PortRoutes::Ask(const Probe& probe, Wanted wanted) {
   alignas(nlmsghdr) std::array<std::byte, kRouteQueryBytes> memory;
   nlmsghdr* const request = mnl_nlmsg_put_header(memory.data());
   request->nlmsg_type = RTM_GETROUTE;
@@ -61,11 +61,11 @@ PortRoutes::Answer PortRoutes::Ask(const RouteQuery& query, Wanted wanted) {
   route->rtm_dst_len = 32;
   route->rtm_src_len = 32;
   if (wanted == Wanted::kEntry) route->rtm_flags = RTM_F_FIB_MATCH;
-  PutAddress(request, RTA_DST, query.destination);
-  PutAddress(request, RTA_SRC, query.source);
-  mnl_attr_put_u8(request, RTA_IP_PROTO, query.protocol);
-  PutPort(request, RTA_SPORT, query.source_port);
-  PutPort(request, RTA_DPORT, query.destination_port);
+  PutAddress(request, RTA_DST, probe.destination);
+  PutAddress(request, RTA_SRC, probe.source);
+  mnl_attr_put_u8(request, RTA_IP_PROTO, probe.flow_protocol);
+  PutPort(request, RTA_SPORT, probe.source_port);
+  PutPort(request, RTA_DPORT, probe.destination_port);
   if (::send(socket_.get(), request, request->nlmsg_len, 0) < 0) return {};
   // The kernel answers before send returns. Answers to earlier requests were read or lost.
   Answer answer;
@@ -89,28 +89,28 @@ PortRoutes::Answer PortRoutes::Ask(const RouteQuery& query, Wanted wanted) {
   return answer;
 }
 
-PortRoutes::Known PortRoutes::ChoiceOf(const RouteQuery& query) {
+PortRoutes::Known PortRoutes::ChoiceOf(const Probe& probe) {
   const Clock::time_point now = Clock::now();
   if (known_.size() >= kMostKnown) known_.clear();
-  Known& known = known_[query.destination];
+  Known& known = known_[probe.destination];
   if (now < known.until) return known;
-  known = {.has_choice = Ask(query, Wanted::kEntry).has_next_hops,
+  known = {.has_choice = Ask(probe, Wanted::kEntry).has_next_hops,
            .is_told = !HashesChosenFields(),
            .until = now + kRemembered};
   return known;
 }
 
-Result<unsigned> PortRoutes::InterfaceOf(const RouteQuery& query) {
-  if (!query.source.IsV4() || !query.destination.IsV4()) return 0U;
-  const Known choice = ChoiceOf(query);
+Result<unsigned> PortRoutes::InterfaceOf(const Probe& probe) {
+  if (!probe.source.IsV4() || !probe.destination.IsV4()) return 0U;
+  const Known choice = ChoiceOf(probe);
   if (!choice.has_choice) return 0U;
-  if (choice.is_told) return Ask(query, Wanted::kNextHop).interface;
+  if (choice.is_told) return Ask(probe, Wanted::kNextHop).interface;
   return Fail(
       ErrorCode::kFailedPrecondition,
       fmt::format("the route to {} has several next hops, and with "
                   "fib_multipath_hash_policy 3 the kernel does not tell which it takes (set "
                   "net.ipv4.fib_multipath_hash_policy to 1 on this host)",
-                  query.destination.ToString()));
+                  probe.destination.ToString()));
 }
 
 }  // namespace espalier::agent

@@ -212,10 +212,7 @@ TEST_F(SocketLab, ProbesLeaveByTheUplinkOfTheirFlow) {
   std::ofstream("/proc/sys/net/ipv4/fib_multipath_hash_policy") << "1";
   auto routes = PortRoutes::Open();
   ASSERT_TRUE(routes) << routes.error().message;
-  const auto interface_of = [&](const Probe& probe) {
-    return routes->InterfaceOf({probe.source, probe.destination, probe.source_port,
-                                probe.destination_port, probe.flow_protocol});
-  };
+  const auto interface_of = [&](const Probe& probe) { return routes->InterfaceOf(probe); };
   EXPECT_EQ(interface_of(To("10.0.1.1", "10.0.1.0", 50'000, 1)).value(), 0U)
       << "one next hop is no choice";
   EXPECT_EQ(interface_of(To("fd00::1", "fd00:1::1", 50'000, 1)).value(), 0U);

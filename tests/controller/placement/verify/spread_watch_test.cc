@@ -50,16 +50,21 @@ TEST_F(SpreadWatchTest, SpeaksOfALoadThatStaysAboveWhatIsPossibleUntilItIsLowere
   EXPECT_FALSE(IsDegraded(*cluster_));
 }
 
-// No port of host 2 takes the other spine, which the bound does not know.
-TEST_F(SpreadWatchTest, SaysNothingOfALoadThatNoRecomputationLowers) {
+// No port of host 2 takes the other spine, which neither the bound knows nor a first trial.
+TEST_F(SpreadWatchTest, TakesItBackWhereARecomputationHasFoundNoPort) {
   only_spine_1_ = true;
   Build({.moves_per_start = 0});
   Open(2, {.id = 3, .to = 0});
-  cluster_->Advance(60s);
+  cluster_->Advance(20s);
+  EXPECT_EQ(TextsOf(*cluster_, "load_above_possible").size(), 1U);
+  ASSERT_TRUE(cluster_->Recompute().has_value());
+  cluster_->Advance(120s);
   const LoadSummary loads = Summarize(cluster_->state());
   ASSERT_EQ(loads.max_load, (Load{2, 1}));
   ASSERT_LT(loads.lower_bound, loads.max_load);
-  EXPECT_TRUE(TextsOf(*cluster_, "load_above_possible").empty());
+  EXPECT_EQ(TextsOf(*cluster_, "load_above_possible").size(), 1U);
+  EXPECT_EQ(TextsOf(*cluster_, "load_as_possible").size(), 1U);
+  EXPECT_FALSE(IsDegraded(*cluster_));
 }
 
 class SpreadOfPhases : public BurstsTest {

@@ -5,6 +5,7 @@
 
 #include "controller/placement/arrivals/arrival_placer.h"
 #include "controller/placement/failures/steering_switch.h"
+#include "controller/placement/ports/reachable_paths.h"
 #include "controller/settings/policies.h"
 
 namespace espalier::controller {
@@ -277,6 +278,9 @@ Recomputation WhatIf::Recompute(const IntentById& weights, bool dry_run,
     const FlowSlot slot = elephants.slots[i];
     const Flow& flow = state_.flows.At(slot);
     if (!keeps_paths) {
+      result.leads_astray |= std::ranges::any_of(from_scratch->PathsOf(i), [&](std::int32_t path) {
+        return path != kNoPath && IsUnreachable(state_, flow, path);
+      });
       FlowMove move = DescribeMove(state_, slot, state_.Via(flow));
       move.to = state_.Via(flow, from_scratch->PathsOf(i));
       move.bytes_in_flight = reassigner_.MovedBytes(elephants, i, present, *from_scratch);

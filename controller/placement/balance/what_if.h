@@ -19,6 +19,8 @@ struct Recomputation {
   std::vector<FlowMove> moves;
   LoadSummary before;
   LoadSummary after;
+  // A move leads to a path that no port takes, so that the load after may not come about.
+  bool leads_astray = false;
 };
 
 // Computes what an operator's action would do to flows, and carries out recomputations.

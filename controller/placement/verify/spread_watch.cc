@@ -32,7 +32,7 @@ void SpreadWatch::LookAtLoads(TimePoint now) {
   if (now - *above_since_ < kLasts || now < next_trial_) return;
   const Recomputation trial =
       placement_.what_if().Recompute(state_.intents.weights, /*dry_run=*/true);
-  if (trial.after.max_load >= loads.max_load) {
+  if (trial.after.max_load >= loads.max_load || trial.leads_astray) {
     state_.notices.poor_spread.reset();
     next_trial_ = now + kTrialInterval;
     if (was_poor) state_.history.Record(now, "load_as_possible", "");

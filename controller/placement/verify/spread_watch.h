@@ -15,8 +15,9 @@ namespace espalier::controller {
 // (WaitingFlows), and a maximum load above the lower bound. If the latter lasts, and a
 // recomputation would lower it, it is recorded in State::Notices; nothing moves. A load above a
 // bound that nobody can reach is no fault, so a recomputation on trial can prove this verdict
-// wrong; without one there is none. Where phases of jobs are known, both figures are those of the
-// busiest ones. Thread safety: the controller's loop thread. The references must outlive it.
+// wrong, also if it needs a path that no port takes; without one there is none. Where phases of
+// jobs are known, both figures are those of the busiest ones. Thread safety: the controller's loop
+// thread. The references must outlive it.
 class SpreadWatch {
  public:
   static constexpr Duration kInterval = std::chrono::seconds(1);

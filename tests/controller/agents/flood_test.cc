@@ -83,7 +83,7 @@ std::uint64_t WorkOf(Spread spread, std::size_t flows, bool has_model) {
 TEST(Flood, CostsInProportionToItsFlowsWhereverTheyGo) {
   for (const bool has_model : {true, false}) {
     for (const Spread spread : {Spread::kOnePair, Spread::kOneLeaf, Spread::kAllLeaves}) {
-      for (const std::size_t flows : {1'000, 2'000, 4'000}) {
+      for (const std::size_t flows : {1'000U, 2'000U, 4'000U}) {
         const std::uint64_t work = WorkOf(spread, flows, has_model);
         EXPECT_LE(work, 2'048 * flows) << static_cast<int>(spread) << has_model;
       }

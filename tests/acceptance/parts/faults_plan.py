@@ -6,7 +6,7 @@ import re
 import subprocess
 import tempfile
 
-TARGETS = ["controller_test", "controller_modules_test", "routing_test"]
+TARGETS = ["controller_test", "controller_modules_test", "controller_rollout_test", "routing_test"]
 
 # Tests of the controller's figures and verdicts in a simulated cluster, by binary and what they show.
 TESTS = [
@@ -26,7 +26,7 @@ TESTS = [
     ("controller_test", "RecomputeTest.*", "a recomputation answers the same at any instant of the bursts"),
     ("controller_test", "SpreadWatchTest.*:SpreadOfPhases.*",
      "a load that stays above what is possible is noticed, with phases and without"),
-    ("controller_modules_test", "SteeringRules.*", "a percentage of hosts is as near as hosts allow"),
+    ("controller_rollout_test", "SteeringRules.*", "a percentage of hosts is as near as hosts allow"),
     ("routing_test", "UnreachedPaths.*", "paths without ports are counted"),
 ]
 

@@ -164,7 +164,8 @@ std::span<const Path> PathTable::Between(NodeId from_switch, NodeId to_switch) c
 std::string WhyUnattached(const Topology& topology, NodeId node) {
   const Node& of = topology.node(node);
   if (!topology.IsFlowEndpoint(node)) return of.id + " is not a NIC on a switch";
-  if (of.uplink != UplinkChoice::kFixed) return of.id + " has no link to a switch";
+  if (of.uplink != UplinkChoice::kFixed)
+    return of.id + " is not a NIC on exactly one switch, or with uplinks to several";
   return of.id + " has several uplinks, among which nothing can choose (\"uplink\": \"fixed\")";
 }
 

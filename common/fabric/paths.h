@@ -103,7 +103,7 @@ class PathTable {
   mutable std::unordered_map<std::pair<NodeId, NodeId>, Pair, HashPair> cache_;
 };
 
-// Why a node is attached to nothing, with its id: "h0 has no link to a switch".
+// Why a node is attached to nothing, with its id: "h0 is not a NIC on exactly one switch, ...".
 std::string WhyUnattached(const Topology& topology, NodeId node);
 // True if all links of the path are UP. (DRAINED and DOWN links take no new flow.)
 bool IsUsable(const Topology& topology, const Path& path);

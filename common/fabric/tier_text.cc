@@ -125,9 +125,9 @@ std::string DescribeTiers(const Topology& topology,
   const std::string parts = clos.parts == 1 ? "" : fmt::format("{} separate parts, ", clos.parts);
   if (topology.HasSeveralUplinks(clos.tops.front())) {
     const std::uint32_t switches = clos.tiers - 1;
-    return fmt::format("folded Clos of {} tier{} below which NICs choose their leaf: {}{}; {}",
-                       switches, switches == 1 ? "" : "s", parts, ShapeAboveNics(clos),
-                       WidthText(topology, clos));
+    return fmt::format(
+        "folded Clos of {} tier{} below which the uplinks of NICs are chosen, too: {}{}; {}",
+        switches, switches == 1 ? "" : "s", parts, ShapeAboveNics(clos), WidthText(topology, clos));
   }
   return fmt::format("folded Clos of {} tiers: {}{}; {}", clos.tiers, parts, ShapeText(clos),
                      WidthText(topology, clos));

@@ -196,7 +196,8 @@ std::string DescribeBundles(const BundledClos& clos) {
     return fmt::format("two-tier Clos of bundles: {} leaves and {}{}", clos.leaves, spines, joined);
   }
   return fmt::format(
-      "two-tier Clos below which NICs choose their leaf: {} group{} of {} NICs and {} leaves, {}{}",
+      "two-tier Clos below which the uplinks of NICs are chosen, too: {} group{} of {} NICs and {} "
+      "leaves, {}{}",
       clos.groups.size(), clos.groups.size() == 1 ? "" : "s",
       CountsText(clos.groups, [](const auto& group) { return group.ends.size(); }),
       CountsText(clos.groups, [](const auto& group) { return group.leaves.size(); }), spines,

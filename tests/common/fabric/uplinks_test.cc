@@ -108,7 +108,8 @@ TEST(Uplinks, OfTwoPlanesMakeAFoldedClosWithoutRoles) {
     EXPECT_EQ(clos->tiers, 3U);
     EXPECT_EQ(clos->leaves, 6U);
     EXPECT_EQ(DescribeTiers(topology, clos),
-              "folded Clos of 2 tiers below which NICs choose their leaf: 2 groups of 3 NICs and 2 "
+              "folded Clos of 2 tiers below which the uplinks of NICs are chosen, too: 2 groups of "
+              "3 NICs and 2 "
               "leaves, 2 planes of 2 spines; oversubscribed 1.5:1 above the leaves");
   }
 }

@@ -154,8 +154,9 @@ TEST_F(TopologyCommands, SaysWhatChoosesAmongSeveralUplinks) {
   const auto check = [&] { return RunCommand("topology check " + file).output; };
   const std::string hashed = check();
   EXPECT_NE(
-      hashed.find("two-tier Clos below which NICs choose their leaf: 2 groups of 2 NICs and 2 "
-                  "leaves, 4 spines\n"),
+      hashed.find(
+          "two-tier Clos below which the uplinks of NICs are chosen, too: 2 groups of 2 NICs and 2 "
+          "leaves, 4 spines\n"),
       std::string::npos)
       << hashed;
   EXPECT_NE(

@@ -42,14 +42,14 @@ std::string ShapeAboveNics(const FoldedClos& clos) {
   using Block = FoldedClos::Block;
   const auto groups = BlocksOf(clos, 1);
   const auto leaves = ValuesOf(groups, &Block::labels);
-  const std::string group =
+  std::string group =
       fmt::format("{} and {}", CountText(ValuesOf(groups, &Block::children), "NIC", "NICs"),
                   CountText(leaves, "leaf", "leaves"));
   if (clos.tiers == 2) return group;
   const std::string planes =
       fmt::format("{} of {}", CountText(leaves, "plane", "planes"),
                   CountText(ValuesOf(BlocksOf(clos, 2), &Block::width), "spine", "spines"));
-  const std::string text = fmt::format("{} groups of {}, {}", groups.size(), group, planes);
+  std::string text = fmt::format("{} groups of {}, {}", groups.size(), group, planes);
   if (clos.tiers == 3) return text;
   return text + fmt::format(" and {} tiers above", clos.tiers - 3);
 }

@@ -247,5 +247,37 @@ TEST(PolarisedFabric, IsRecognisedByTheHashesOfTheFileWithoutProbes) {
   EXPECT_TRUE(learner.TakeOrders({}, [](fabric::NodeId) { return true; }).empty());
 }
 
+// The host of a NIC with several uplinks hashes the protocol, whatever the switches do.
+TEST(HashedProtocol, IsThatOfTheFlowWhereItsHostChoosesTheUplink) {
+  const auto topology = *fabric::Topology::Build(
+      *fabric::BuildLeafSpine({.spines = 2, .leaves = 4, .hosts_per_leaf = 2, .uplinks = 2}));
+  const auto single = MakeTopology();
+  fabric::PathTable paths(topology);
+  const fabric::PathTable single_paths(single);
+  const fabric::NodeId h0 = *topology.FindNode("h0");
+  const auto protocol = [](const fabric::PathTable& table, fabric::NodeId nic, bool is_hashed) {
+    return HashedProtocol(table, nic, wire::kProtocolTcp, is_hashed);
+  };
+  EXPECT_EQ(protocol(paths, h0, false), wire::kProtocolTcp);
+  EXPECT_EQ(protocol(single_paths, *single.FindNode("h0"), false), wire::kProtocolUdp);
+  EXPECT_EQ(protocol(single_paths, *single.FindNode("h0"), true), wire::kProtocolTcp);
+  // Orders say so, unless switches hash the protocol, too: then probes show nothing.
+  const PortKey key{.source = h0,
+                    .destination = *topology.FindNode("h2"),
+                    .protocol = wire::kProtocolTcp,
+                    .destination_port = 5000};
+  for (const bool is_hashed : {false, true}) {
+    Metrics metrics;
+    fabric::PathMap map;
+    PathLearner learner(topology, paths, map, {.fabric_hashes_protocol = is_hashed}, metrics);
+    EXPECT_FALSE(learner.RequestPort(key, PathIndex(0)));
+    const auto orders = learner.TakeOrders(TimePoint() + 1s, [](fabric::NodeId) { return true; });
+    ASSERT_EQ(orders.size(), is_hashed ? 0U : 1U);
+    for (const PathLearner::Order& order : orders) {
+      EXPECT_EQ(order.order.flow_protocol, wire::kProtocolTcp);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace espalier::controller

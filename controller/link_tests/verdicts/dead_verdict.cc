@@ -143,8 +143,10 @@ DeadVerdict::Answer DeadVerdict::Judge(DirectedLink link, const KnownFaults& kno
       fault.alternatives.push_back(other);
     }
   }
+  // What passed since the last silent train may not be reported yet.
+  const Duration least_span = std::max<Duration>(kLeastSpan, now - last);
   const bool is_enough =
-      silent.size() >= kLeastTrains && last - first >= kLeastSpan &&
+      silent.size() >= kLeastTrains && last - first >= least_span &&
       senders.size() >= LinkVerdict::kLeastHosts && receivers.size() >= LinkVerdict::kLeastHosts &&
       LeastLeft(silent, liars_(link)) >= kLeastLeft && IsBeyondChance(link, silent, known);
   if (!is_enough || !answer.rivals.empty()) return answer;

@@ -15,16 +15,18 @@ namespace espalier::controller {
 //
 // A congested link still delivers, a dead one delivers nothing. So a link is dead if the last
 // trains over it were all silent: at least kLeastTrains in kLeastSpan or longer, from several hosts
-// to several hosts, while other paths between the same hosts delivered. kLeastLeft of these trains
-// must be left without any one host, and without the f hosts with most of them, so that f hosts
-// that hide what they send or receive take no link down. On busy hosts trains are silent for no
-// fault of the fabric: if a part s of the trains of the same hosts over other links was silent at
-// the same time, n silent trains count only if s^n is below 10^-6 for all links together. Another
-// link that all these trains cross and that nothing passed either is another explanation. The link
-// is dead only if trains have distinguished the two, or if none ever can, as all paths over this
-// one cross the other one, too. If all paths over the other one also cross this one, either may be
-// the dead one: the fault names the other one as an alternative, and nothing is lost by leaving
-// both. What would prove it wrong: one train that passes.
+// to several hosts, while other paths between the same hosts delivered. The silence must also have
+// lasted longer than the last sign of it is old: on hosts that report late, a queue that was full
+// for a moment, or a switch that was not scheduled, looks silent until the trains after it are
+// known. kLeastLeft of these trains must be left without any one host, and without the f hosts with
+// most of them, so that f hosts that hide what they send or receive take no link down. On busy
+// hosts trains are silent for no fault of the fabric: if a part s of the trains of the same hosts
+// over other links was silent at the same time, n silent trains count only if s^n is below 10^-6
+// for all links together. Another link that all these trains cross and that nothing passed either
+// is another explanation. The link is dead only if trains have distinguished the two, or if none
+// ever can, as all paths over this one cross the other one, too. If all paths over the other one
+// also cross this one, either may be the dead one: the fault names the other one as an alternative,
+// and nothing is lost by leaving both. What would prove it wrong: one train that passes.
 //
 // Deterministic. Complexity: O(trains of the link in kMemory x links). Thread safety: none.
 class DeadVerdict {

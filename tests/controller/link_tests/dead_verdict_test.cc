@@ -44,6 +44,24 @@ class Dead : public VerdictFixture {
   int silent_others_ = 0;             // of these
 };
 
+// A full queue of a tenth of a second was called a dead link on hosts that reported after seconds.
+TEST_F(Dead, ASilenceThatIsOlderThanItLastedProvesNothing) {
+  AddSilent(kEnough, 25ms);  // the last train was sent 25 ms ago, the first one 125 ms
+  ASSERT_TRUE(Judge().fault);
+  now_ += 75ms;
+  EXPECT_TRUE(Judge().fault);
+  now_ += 1ms;
+  EXPECT_FALSE(Judge().fault);
+  // News of further silence proves it.
+  now_ += 900ms;
+  Add(2, 5, 2, true);
+  Add(2, 5, 1, false);
+  now_ += 800ms;
+  EXPECT_TRUE(Judge().fault);
+  now_ += 300ms;
+  EXPECT_FALSE(Judge().fault);
+}
+
 TEST_F(Dead, ALinkThatNoTrainOfSeveralHostsPassesIsDead) {
   AddSilent(kEnough, 25ms);
   const auto answer = Judge();

@@ -109,7 +109,7 @@ int Run(const io::Daemon& daemon, Configuration config, std::optional<io::CurveC
   const TimerPtr nic_watch = loop.WatchReadable((*nics)->fd(), [&nics] { (*nics)->HandleReady(); });
   const std::array<int, 3> signals = {SIGINT, SIGTERM, SIGHUP};
   const TimerPtr signal_watch = loop.WatchSignals(signals, [&](int signal) {
-    return signal == SIGHUP ? Reload(daemon.config_file(), **bus) : loop.Stop();
+    return signal == SIGHUP ? Reload(daemon.config_file(), config, **bus) : loop.Stop();
   });
   LogDevices();
   const UnobservedWatch unobserved(loop, **local, metrics);
@@ -135,9 +135,8 @@ int Main(int argc, char** argv) {
   Result<std::optional<io::CurveClient>> keys = ReadKeys(*config);
   if (!keys) return daemon.ReportError(keys.error());
   if (daemon.is_check()) {
-    fmt::print("{}: ok, agent {} of {}\n", daemon.config_file(), config->options.name,
-               config->controller);
-    return 0;
+    return daemon.ReportChecked(
+        fmt::format("agent {} of {}", config->options.name, config->controller), config->fields);
   }
   SetLogLevel(config->log_level);
   if (!*keys) Log(LogLevel::kWarning, "event=insecure_plaintext");

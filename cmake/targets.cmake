@@ -19,11 +19,11 @@ function(espalier_library name)
   espalier_use_precompiled(${name} espalier_headers ${ARG_DEPS} ${ARG_PRIVATE_DEPS})
 endfunction()
 
-# espalier_proto_library(NAME PROTOS ...)
+# espalier_proto_library(NAME PROTOS ... [DEPS ...])
 # Adds a library of generated protobuf code, compiled without warnings. Include it from the root, as
 # "proto/espalier/v1/messages.pb.h". Link it as PRIVATE_DEPS, as no header of the project includes it.
 function(espalier_proto_library name)
-  cmake_parse_arguments(ARG "" "" "PROTOS" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "PROTOS;DEPS" ${ARGN})
   set(generated_root ${PROJECT_BINARY_DIR}/generated)
   file(MAKE_DIRECTORY ${generated_root})
   set(generated)
@@ -34,14 +34,15 @@ function(espalier_proto_library name)
     add_custom_command(
       OUTPUT ${stem}.cc ${stem}.h
       COMMAND protobuf::protoc --proto_path=${PROJECT_SOURCE_DIR} --cpp_out=${generated_root}
-              ${source}
+              --dependency_out=${stem}.d ${source}
       DEPENDS ${source} protobuf::protoc
+      DEPFILE ${stem}.d
       VERBATIM)
     list(APPEND generated ${stem}.cc ${stem}.h)
   endforeach()
   add_library(${name} STATIC ${generated})
   target_include_directories(${name} SYSTEM PUBLIC ${generated_root})
-  target_link_libraries(${name} PUBLIC protobuf::libprotobuf)
+  target_link_libraries(${name} PUBLIC protobuf::libprotobuf ${ARG_DEPS})
   target_compile_options(${name} PRIVATE -w)
   set_target_properties(${name} PROPERTIES CXX_CLANG_TIDY "")
 endfunction()

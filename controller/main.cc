@@ -129,9 +129,9 @@ int Main(int argc, char** argv) {
       // Not an error, as a service manager creates its folder at the start.
       const Result<void> has_folder = CheckStoreFolder(config->state_file);
       if (!has_folder) fmt::print(stderr, "warning: {}\n", has_folder.error().message);
-      fmt::print("{}: ok, {} nodes, {} links\n", daemon.config_file(),
-                 loaded->topology.nodes().size(), loaded->topology.links().size());
-      return 0;
+      return daemon.ReportChecked(fmt::format("{} nodes, {} links", loaded->topology.nodes().size(),
+                                              loaded->topology.links().size()),
+                                  config->fields);
     }
     SetLogLevel(config->log_level);
     const int exit = Run(daemon, *config, std::move(*keys), std::move(*loaded), applied);

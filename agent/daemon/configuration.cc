@@ -18,8 +18,6 @@
 namespace espalier::agent {
 namespace {
 
-using io::Or;
-
 std::string HostName() {
   std::array<char, 256> name{};
   return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
@@ -30,12 +28,6 @@ std::optional<uid_t> UserOf(const std::string& name) {
   return user == nullptr ? std::nullopt : std::optional(user->pw_uid);
 }
 
-// Replaces a default by the file's value; 0: the file has none.
-template <typename Unit>
-void Set(Duration& option, std::uint32_t value) {
-  if (value != 0) option = Unit(value);
-}
-
 }  // namespace
 
 Result<Configuration> ReadConfiguration(const std::string& path) {
@@ -43,17 +35,9 @@ Result<Configuration> ReadConfiguration(const std::string& path) {
   Result<void> read = io::ReadConfigFile(path, file);
   if (!read) return Propagate(read);
   const auto fail = std::bind_front(io::FailField, path);
-  const Result<LogLevel> level = ParseLogLevel(Or(file.log_level(), "info"));
-  if (!level) return fail("log_level", level.error().message);
-  if (file.max_probe_ttl() > 255) return fail("max_probe_ttl", "must be 1 to 255");
-  for (const std::uint32_t port : file.probe_port()) {
-    if (port == 0 || port > 65'535) return fail("probe_port", "must be 1 to 65535");
-  }
-  if (file.probe_ttl() > 255) return fail("probe_ttl", "must be 1 to 255");
-
   Configuration config;
   AgentOptions& options = config.options;
-  options.name = Or(file.name(), HostName());
+  options.name = file.name().empty() ? HostName() : file.name();
   const bool is_printable = std::all_of(options.name.begin(), options.name.end(),
                                         [](char c) { return c > 0x20 && c <= 0x7e; });
   if (options.name.empty() || options.name.size() > wire::kMaxNameBytes || !is_printable) {
@@ -62,9 +46,10 @@ Result<Configuration> ReadConfiguration(const std::string& path) {
   }
   options.features = {"local",         "collective", "verbs",      "job_user",     "rank_nics",
                       "all_rank_nics", "standby",    "path_links", "rank_programs"};
-  config.controller = Or(file.controller(), "tcp://127.0.0.1:7400");
-  config.local_socket = Or(file.local_socket(), ESPALIER_AGENT_DEFAULT_SOCKET);
-  config.engine_user = UserOf(Or(file.engine_user(), "espalier-engine"));
+  config.controller = file.controller();
+  config.local_socket = file.local_socket();
+  // Only a user that the file names must exist, so that the schema fills in no default.
+  config.engine_user = UserOf(file.engine_user().empty() ? "espalier-engine" : file.engine_user());
   if (!file.engine_user().empty() && !config.engine_user) {
     return fail("engine_user",
                 fmt::format("this host has no user \"{}\" (create the user, or leave "
@@ -72,37 +57,30 @@ Result<Configuration> ReadConfiguration(const std::string& path) {
                             file.engine_user()));
   }
   config.nics.assign(file.nic().begin(), file.nic().end());
-  config.http = Or(file.http(), "127.0.0.1:9181");
+  config.http = file.http();
   if (const auto checked = io::CheckMetricsAddress(config.http, file.insecure_http()); !checked) {
     return fail("http", checked.error().message);
   }
-  config.key_file = Or(file.key_file(), "/etc/espalier/keys/agent.key");
-  config.controller_keys_file =
-      Or(file.controller_keys_file(), "/etc/espalier/keys/controller.pub");
+  config.key_file = file.key_file();
+  config.controller_keys_file = file.controller_keys_file();
   config.insecure_plaintext = file.insecure_plaintext();
-  config.log_level = *level;
+  config.log_level = ParseLogLevel(file.log_level()).value();
   config.probing = !file.no_probing();
-  Set<std::chrono::milliseconds>(options.reporter.progress_interval, file.report_interval_ms());
-  Set<std::chrono::seconds>(options.lease, file.lease_seconds());
-  Set<std::chrono::milliseconds>(options.guard.dead_after, file.dead_after_ms());
-  Set<std::chrono::milliseconds>(options.guard.standby_after, file.standby_after_ms());
-  Set<std::chrono::milliseconds>(options.guard.local_reroute_interval,
-                                 file.local_reroute_interval_ms());
-  Set<std::chrono::milliseconds>(options.meter.edges.idle_after, file.idle_after_ms());
-  if (file.elephant_bytes() != 0) options.meter.elephant_bytes = file.elephant_bytes();
-  if (file.probe_ttl() != 0) options.guard.probe_ttl = static_cast<std::uint8_t>(file.probe_ttl());
+  using std::chrono::milliseconds;
+  options.reporter.progress_interval = milliseconds(file.report_interval_ms());
+  options.lease = std::chrono::seconds(file.lease_seconds());
+  options.guard.dead_after = milliseconds(file.dead_after_ms());
+  options.guard.standby_after = milliseconds(file.standby_after_ms());
+  options.guard.local_reroute_interval = milliseconds(file.local_reroute_interval_ms());
+  options.guard.probe_ttl = static_cast<std::uint8_t>(file.probe_ttl());
   options.guard.fabric_hashes_qpn = file.fabric_hashes_qpn();
-  config.group_queue_pairs =
-      !file.fabric_hashes_qpn() && (!file.has_group_queue_pairs() || file.group_queue_pairs());
-  if (file.probe_port_size() != 0) {
-    options.guard.probe_ports.assign(file.probe_port().begin(), file.probe_port().end());
-  }
-  if (file.max_probe_ttl() != 0) {
-    options.prober.max_ttl = static_cast<std::uint8_t>(file.max_probe_ttl());
-  }
-  if (file.max_probes_per_second() != 0) {
-    options.prober.max_probes_per_second = file.max_probes_per_second();
-  }
+  options.guard.probe_ports.assign(file.probe_port().begin(), file.probe_port().end());
+  options.meter.edges.idle_after = milliseconds(file.idle_after_ms());
+  options.meter.elephant_bytes = file.elephant_bytes();
+  options.prober.max_ttl = static_cast<std::uint8_t>(file.max_probe_ttl());
+  options.prober.max_probes_per_second = file.max_probes_per_second();
+  config.group_queue_pairs = !file.fabric_hashes_qpn() && file.group_queue_pairs();
+  config.fields = io::OptionsInForce(file);
   return config;
 }
 
@@ -122,7 +100,7 @@ Result<std::optional<io::CurveClient>> ReadKeys(const Configuration& config) {
   return io::CurveClient{own->keys, std::move(*trusted)};
 }
 
-void Reload(const std::string& path, io::ZmqDealerBus& bus) {
+void Reload(const std::string& path, const Configuration& running, io::ZmqDealerBus& bus) {
   const Result<Configuration> config = ReadConfiguration(path);
   Result<std::optional<io::CurveClient>> keys =
       config ? ReadKeys(*config) : tl::unexpected<Error>(config.error());
@@ -132,7 +110,9 @@ void Reload(const std::string& path, io::ZmqDealerBus& bus) {
   }
   SetLogLevel(config->log_level);
   if (*keys) bus.SetKeys(std::move(**keys));
-  Log(LogLevel::kInfo, "event=reloaded");
+  const std::vector<std::string> others = io::NeedRestart(running.fields, config->fields);
+  Log(LogLevel::kInfo, "event=reloaded need_restart={}",
+      others.empty() ? "none" : fmt::format("{}", fmt::join(others, ",")));
 }
 
 }  // namespace espalier::agent

@@ -10,6 +10,7 @@
 #include "common/base/log.h"
 #include "common/base/result.h"
 #include "common/bus/zmq_bus.h"
+#include "common/daemon/config_file.h"
 
 namespace espalier::agent {
 
@@ -29,6 +30,7 @@ struct Configuration {
   LogLevel log_level = LogLevel::kInfo;
   bool probing = true;
   bool group_queue_pairs = true;
+  std::vector<io::OptionInForce> fields;  // of the file, with their defaults
 };
 
 // Errors: kInvalidArgument "FILE:LINE:COL: what" for text that does not parse, "FILE: FIELD: what"
@@ -41,8 +43,9 @@ Result<Configuration> ReadConfiguration(const std::string& path);
 // another agent.
 Result<std::optional<io::CurveClient>> ReadKeys(const Configuration& config);
 
-// Applies the file's log level, and reconnects with the keys that it names. An invalid file changes
-// nothing and is logged.
-void Reload(const std::string& path, io::ZmqDealerBus& bus);
+// Applies the file's log level, reconnects with the keys that it names, and logs the names of the
+// other options that differ from those of the running agent. An invalid file changes nothing and is
+// logged.
+void Reload(const std::string& path, const Configuration& running, io::ZmqDealerBus& bus);
 
 }  // namespace espalier::agent

@@ -8,6 +8,7 @@
 #include "agent/dpdk/flow_control.h"
 #include "common/base/log.h"
 #include "common/base/result.h"
+#include "common/daemon/config_file.h"
 
 namespace espalier::dpdk {
 
@@ -19,8 +20,9 @@ struct Configuration {
   FlowControlOptions control;
   std::string http;
   LogLevel log_level = LogLevel::kInfo;
-  bool offloads = false;            // the device gets rules
-  std::uint32_t offload_group = 0;  // rte_flow group of the rules
+  bool offloads = false;                  // the device gets rules
+  std::uint32_t offload_group = 0;        // rte_flow group of the rules
+  std::vector<io::OptionInForce> fields;  // of the file, with their defaults
 };
 
 // Errors: kInvalidArgument "FILE:LINE:COL: what" for text that does not parse, "FILE: FIELD: what"

@@ -122,9 +122,9 @@ int Main(int argc, char** argv) {
   const Result<Configuration> config = ReadConfiguration(daemon.config_file());
   if (!config) return daemon.ReportError(config.error());
   if (daemon.is_check()) {
-    fmt::print("{}: ok, {} to {}\n", daemon.config_file(), config->datapath.host_port,
-               config->datapath.fabric_port);
-    return 0;
+    return daemon.ReportChecked(
+        fmt::format("{} to {}", config->datapath.host_port, config->datapath.fabric_port),
+        config->fields);
   }
   SetLogLevel(config->log_level);
   return Run(daemon, *config);

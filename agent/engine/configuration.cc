@@ -4,7 +4,6 @@
 #include <functional>
 
 #include "agent/engine/config.pb.h"
-#include "agent/local/espalier_agent.h"
 #include "agent/local/rank_plan_protocol.h"
 #include "common/daemon/config_file.h"
 #include "common/net/socket_address.h"
@@ -12,26 +11,18 @@
 namespace espalier::engine {
 namespace {
 
-using io::Or;
-
-void SetCount(std::size_t& limit, std::uint32_t value) {
-  if (value != 0) limit = value;
-}
-
-void SetMebibytes(std::size_t& limit, std::uint32_t value) {
-  if (value != 0) limit = std::size_t{value} << 20;
-}
+std::size_t Mebibytes(std::uint32_t count) { return std::size_t{count} << 20; }
 
 runtime::OffloadOptions LimitsOf(const EngineConfig& file) {
   runtime::OffloadOptions options;
-  SetCount(options.max_sessions, file.max_sessions());
-  SetCount(options.max_sessions_per_user, file.max_sessions_per_user());
-  SetMebibytes(options.max_shared_bytes_per_session, file.max_shared_mib_per_session());
-  SetMebibytes(options.max_shared_bytes_per_user, file.max_shared_mib_per_user());
-  SetMebibytes(options.max_shared_bytes, file.max_shared_mib());
-  SetMebibytes(options.max_memory_per_session, file.max_memory_mib_per_session());
-  SetMebibytes(options.max_memory_per_user, file.max_memory_mib_per_user());
-  SetMebibytes(options.max_memory, file.max_memory_mib());
+  options.max_sessions = file.max_sessions();
+  options.max_sessions_per_user = file.max_sessions_per_user();
+  options.max_shared_bytes_per_session = Mebibytes(file.max_shared_mib_per_session());
+  options.max_shared_bytes_per_user = Mebibytes(file.max_shared_mib_per_user());
+  options.max_shared_bytes = Mebibytes(file.max_shared_mib());
+  options.max_memory_per_session = Mebibytes(file.max_memory_mib_per_session());
+  options.max_memory_per_user = Mebibytes(file.max_memory_mib_per_user());
+  options.max_memory = Mebibytes(file.max_memory_mib());
   options.costs_file = file.collective_costs();
   return options;
 }
@@ -43,17 +34,17 @@ Result<Configuration> ReadConfiguration(const std::string& path) {
   Result<void> read = io::ReadConfigFile(path, file);
   if (!read) return Propagate(read);
   const auto fail = std::bind_front(io::FailField, path);
-  const Result<LogLevel> level = ParseLogLevel(Or(file.log_level(), "info"));
-  if (!level) return fail("log_level", level.error().message);
   Configuration config;
-  config.agent_socket = Or(file.agent_socket(), ESPALIER_AGENT_DEFAULT_SOCKET);
-  config.socket = Or(file.socket(), config.agent_socket + agent::kOffloadSocketSuffix);
-  config.http = Or(file.http(), "127.0.0.1:9183");
+  config.agent_socket = file.agent_socket();
+  config.socket =
+      file.socket().empty() ? config.agent_socket + agent::kOffloadSocketSuffix : file.socket();
+  config.http = file.http();
   if (const auto checked = io::CheckMetricsAddress(config.http, file.insecure_http()); !checked) {
     return fail("http", checked.error().message);
   }
   config.user = file.user();
-  config.log_level = *level;
+  config.log_level = ParseLogLevel(file.log_level()).value();
+  config.fields = io::OptionsInForce(file);
   config.offload = LimitsOf(file);
   for (const std::string& text : file.network()) {
     const auto network = IpPrefix::Parse(text);

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "collective/runtime/offload/offload_service.h"
 #include "common/base/log.h"
 #include "common/base/result.h"
+#include "common/daemon/config_file.h"
 
 namespace espalier::engine {
 
@@ -16,7 +18,8 @@ struct Configuration {
   std::string http;
   std::string user;  // empty: the user that started it
   LogLevel log_level = LogLevel::kInfo;
-  runtime::OffloadOptions offload;  // except the authority
+  runtime::OffloadOptions offload;        // except the authority
+  std::vector<io::OptionInForce> fields;  // of the file, with their defaults
 };
 
 // Errors: kInvalidArgument "FILE:LINE:COL: what" for text that does not parse, "FILE: FIELD: what"

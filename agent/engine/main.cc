@@ -133,8 +133,7 @@ int Main(int argc, char** argv) {
   Result<Configuration> config = ReadConfiguration(daemon.config_file());
   if (!config) return daemon.ReportError(config.error());
   if (daemon.is_check()) {
-    fmt::print("{}: ok, programs connect to {}\n", daemon.config_file(), config->socket);
-    return 0;
+    return daemon.ReportChecked("programs connect to " + config->socket, config->fields);
   }
   SetLogLevel(config->log_level);
   return Run(daemon, std::move(*config));

@@ -17,6 +17,7 @@ std::optional<int> Daemon::Parse(int argc, const char* const* argv) {
   CLI::App app(description_);
   app.add_option("--config", config_file_, "Configuration file (protobuf text format)")->required();
   app.add_flag("--check", is_check_, check_);
+  app.add_flag("--print", is_print_, "Print all options in force, then exit");
   app.set_version_flag("--version", ESPALIER_VERSION);
   try {
     app.parse(argc, argv);
@@ -24,6 +25,16 @@ std::optional<int> Daemon::Parse(int argc, const char* const* argv) {
     return app.exit(error) == 0 ? 0 : kExitBadInput;
   }
   return std::nullopt;
+}
+
+int Daemon::ReportChecked(const std::string& about,
+                          const std::vector<OptionInForce>& options) const {
+  if (is_print_) {
+    fmt::print("{}", PrintOptions(options));
+  } else {
+    fmt::print("{}: ok, {}\n", config_file_, about);
+  }
+  return 0;
 }
 
 int Daemon::ReportError(const Error& error) const {

@@ -9,6 +9,7 @@
 #include "common/base/result.h"
 #include "common/base/wall_time.h"
 #include "common/bus/zmq_bus.h"
+#include "common/daemon/config_file.h"
 #include "common/http/http.h"
 #include "common/identity/access_tokens.h"
 #include "common/identity/key_ring.h"
@@ -32,14 +33,12 @@ struct Configuration {
   io::PeerLimits limits;
   LogLevel log_level = LogLevel::kInfo;
   ControllerOptions options;
+  std::vector<io::OptionInForce> fields;  // of the file, with their defaults
 };
 
 // Errors: "FILE:LINE:COL: ..." for a malformed file, kNotFound for a missing file, kInvalidArgument
 // for a field that is missing or out of range.
 Result<Configuration> ReadConfiguration(const std::string& path);
-
-// The names of the fields that differ and that a running controller cannot change.
-std::vector<std::string> NeedRestart(const Configuration& running, const Configuration& read);
 
 // The contents of the key folder.
 struct Keys {

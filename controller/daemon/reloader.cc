@@ -22,7 +22,7 @@ Result<void> Reloader::Reload() {
   bus_.RecheckKeys();
   bus_.SetLimits(read->limits);
   http_.ReloadCertificates();
-  const std::vector<std::string> others = NeedRestart(running_, *read);
+  const std::vector<std::string> others = io::NeedRestart(running_.fields, read->fields);
   controller_.ApplyConfiguration(
       read->options,
       fmt::format("agent_keys={} tokens={} need_restart={}", keys_.agents.keys().size(),

@@ -51,12 +51,12 @@ struct Policy {
   std::optional<PolicyValue> (*parse)(std::string_view text);
 };
 constexpr std::array kPolicies = {
-    Policy{kAlgorithm, "optimal or greedy", ParseAlgorithm},
-    Policy{kMovesPerStart, "a number of flows, 0 or more", ParseCount<std::uint32_t>},
-    Policy{kMovedBytesPerStart, "a number of bytes, 0 or more", ParseCount<std::int64_t>},
-    Policy{kLimitRates, "true, false or automatic", ParseRateLimits},
-    Policy{kPlanAhead, "true or false", ParseSwitch},
-    Policy{kShares, "equal or exact", ParseShares},
+    Policy{"algorithm", "optimal or greedy", ParseAlgorithm},
+    Policy{"moves_per_start", "a number of flows, 0 or more", ParseCount<std::uint32_t>},
+    Policy{"moved_bytes_per_start", "a number of bytes, 0 or more", ParseCount<std::int64_t>},
+    Policy{"limit_rates", "true, false or automatic", ParseRateLimits},
+    Policy{"plan_ahead", "true or false", ParseSwitch},
+    Policy{"shares", "equal or exact", ParseShares},
 };
 constexpr auto kNames = [] {
   std::array<std::string_view, kPolicies.size()> names;

@@ -28,13 +28,9 @@ enum class RateLimits {
 // how flows are divided, on or off, or a number.
 using PolicyValue = std::variant<Algorithm, RateLimits, Shares, bool, std::int64_t>;
 
-// The options that are policies, by their names in the configuration file.
-constexpr std::string_view kAlgorithm = "algorithm";
-constexpr std::string_view kMovesPerStart = "moves_per_start";
-constexpr std::string_view kMovedBytesPerStart = "moved_bytes_per_start";
-constexpr std::string_view kLimitRates = "limit_rates";
-constexpr std::string_view kPlanAhead = "plan_ahead";
-constexpr std::string_view kShares = "shares";
+// The options that are policies, by their names in the configuration file. A further one needs a
+// row in policy.cc (its values), in controller/settings/policies.cc (its option) and in
+// controller/daemon/config.proto.
 std::span<const std::string_view> PolicyNames();
 
 // Errors: kNotFound (unknown policy), kInvalidArgument (invalid value); both list what is valid.

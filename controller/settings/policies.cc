@@ -1,32 +1,64 @@
 #include "controller/settings/policies.h"
 
 #include <algorithm>
+#include <array>
+#include <concepts>
 #include <cstddef>
+#include <type_traits>
 #include <variant>
 
 #include "common/base/check.h"
 
 namespace espalier::controller {
 
+namespace {
+
+// Where the value of a policy is in the options.
+struct Row {
+  std::string_view name;
+  PolicyValue (*get)(const ControllerOptions& options);
+  void (*set)(ControllerOptions& options, const PolicyValue& value);
+};
+
+// Counts of any type are policies of 64 bits.
+template <typename T>
+using Held = std::conditional_t<std::integral<T> && !std::same_as<T, bool>, std::int64_t, T>;
+
+template <typename T, T ControllerOptions::*kMember>
+constexpr Row RowOf(std::string_view name) {
+  return {.name = name,
+          .get = [](const ControllerOptions& options) -> PolicyValue {
+            return static_cast<Held<T>>(options.*kMember);
+          },
+          .set =
+              [](ControllerOptions& options, const PolicyValue& value) {
+                options.*kMember = static_cast<T>(std::get<Held<T>>(value));
+              }};
+}
+
+constexpr std::array kRows = {
+    RowOf<Algorithm, &ControllerOptions::algorithm>("algorithm"),
+    RowOf<std::size_t, &ControllerOptions::moves_per_start>("moves_per_start"),
+    RowOf<std::int64_t, &ControllerOptions::moved_bytes_per_start>("moved_bytes_per_start"),
+    RowOf<RateLimits, &ControllerOptions::limit_rates>("limit_rates"),
+    RowOf<bool, &ControllerOptions::plan_ahead>("plan_ahead"),
+    RowOf<Shares, &ControllerOptions::shares>("shares"),
+};
+
+const Row& Find(std::string_view name) {
+  const auto* const row = std::ranges::find(kRows, name, &Row::name);
+  ESPALIER_CHECK(row != kRows.end());
+  return *row;
+}
+
+}  // namespace
+
 void SetPolicy(ControllerOptions& options, std::string_view name, const PolicyValue& value) {
-  if (name == kAlgorithm) options.algorithm = std::get<Algorithm>(value);
-  if (name == kLimitRates) options.limit_rates = std::get<RateLimits>(value);
-  if (name == kPlanAhead) options.plan_ahead = std::get<bool>(value);
-  if (name == kShares) options.shares = std::get<Shares>(value);
-  if (name == kMovesPerStart) {
-    options.moves_per_start = static_cast<std::size_t>(std::get<std::int64_t>(value));
-  }
-  if (name == kMovedBytesPerStart) options.moved_bytes_per_start = std::get<std::int64_t>(value);
+  Find(name).set(options, value);
 }
 
 PolicyValue PolicyOf(const ControllerOptions& options, std::string_view name) {
-  if (name == kAlgorithm) return options.algorithm;
-  if (name == kLimitRates) return options.limit_rates;
-  if (name == kPlanAhead) return options.plan_ahead;
-  if (name == kShares) return options.shares;
-  if (name == kMovesPerStart) return static_cast<std::int64_t>(options.moves_per_start);
-  ESPALIER_CHECK(name == kMovedBytesPerStart);
-  return options.moved_bytes_per_start;
+  return Find(name).get(options);
 }
 
 ControllerOptions WithPolicies(ControllerOptions configured, const IntentById& policies) {

@@ -111,7 +111,9 @@ int Run(const io::Daemon& daemon, const Configuration& config) {
     const Result<Configuration> again = ReadConfiguration(daemon.config_file());
     if (!again) return Log(LogLevel::kWarning, "event=reload_refused {}", again.error().message);
     SetLogLevel(again->log_level);
-    Log(LogLevel::kInfo, "event=reloaded (all fields but log_level need a restart)");
+    const std::vector<std::string> others = io::NeedRestart(config.fields, again->fields);
+    Log(LogLevel::kInfo, "event=reloaded need_restart={}",
+        others.empty() ? "none" : fmt::format("{}", fmt::join(others, ",")));
   });
   Log(LogLevel::kInfo, "event=ready listen={} http={} controller={} exporters={} buffer_bytes={}",
       socket->address(), (*http)->address(), config.feed.controller, config.exporters.size(),
@@ -131,9 +133,8 @@ int Main(int argc, char** argv) {
   const Result<Configuration> config = ReadConfiguration(daemon.config_file());
   if (!config) return daemon.ReportError(config.error());
   if (daemon.is_check()) {
-    fmt::print("{}: ok, {} switches at {}\n", daemon.config_file(), config->exporters.size(),
-               config->listen);
-    return 0;
+    return daemon.ReportChecked(
+        fmt::format("{} switches at {}", config->exporters.size(), config->listen), config->fields);
   }
   SetLogLevel(config->log_level);
   return Run(daemon, *config);

@@ -1,8 +1,7 @@
-"""Makes docs/configuration.md from the comments of the schemas of the configuration files.
+"""Makes docs/configuration.md from the schemas of the configuration files.
 
-A field's comment is its meaning, in full sentences, followed by what this module reads: "Unit: X."
-for a number, "Default: X." or "Required.", and "Reload." or "Deprecated.". A comment that begins with
-"Section:" and is followed by an empty line opens a table of fields.
+A field's comment is its meaning, in full sentences; the rest is in its row (common/daemon/option.proto), by which the
+daemons check files, too. A comment that begins with "Section:" and is followed by an empty line opens a table of fields.
 """
 import pathlib
 import re
@@ -19,8 +18,8 @@ SCHEMAS = (
 TYPES = {"string": "text", "bool": "true or false", "uint32": "number", "uint64": "number",
          "int32": "number", "int64": "number", "double": "number", "float": "number"}
 
-FIELD = re.compile(r"(?:(repeated|optional) )?(\w+) (\w+) = \d+;")
-MARKERS = re.compile(r"\s*(?:(Unit|Default): (.+?)\.|(Required|Reload|Deprecated)\.)(?=\s|$)")
+FIELD = re.compile(r"(?:(repeated|optional) )?(\w+) (\w+) = \d+(?: \[\(io\.option\) = \{(.*)\}\])?;")
+ENTRY = re.compile(r'\s*(\w+): ("(?:[^"\\]|\\.)*"|\w+)')
 LITERAL = re.compile(r'"[^"]*"|-?\d+|true|false|[A-Z][A-Z_]*')
 
 HEAD = """\
@@ -34,37 +33,36 @@ once for each value. A field that you leave out has its default, and so has a nu
 0, except where the description says what 0 means.
 
 `DAEMON --config FILE --check` reads the file and reports the line and the field of the first error,
-with exit code 1. `systemctl reload` applies the fields whose description ends with "*Reload.*"; the
-others need a restart. The controller lists those that changed and wait for a restart in its event
-`reloaded`.
+with exit code 2; `--print` prints all options in force, defaults included. `systemctl reload`
+applies the fields whose description ends with "*Reload.*"; the others need a restart. The event
+`reloaded` of the controller, and the log line of the same name of other daemons, lists those that
+changed and wait for a restart.
 """
 
 
 class Field:
-    def __init__(self, label, kind, name, comment, section, where):
+    def __init__(self, label, kind, name, row, comment, section, where):
         self.is_list = label == "repeated"
         self.kind = kind
         self.name = name
+        self.meaning = comment
         self.section = section
         self.where = where
-        first = MARKERS.search(comment)
-        start = first.start() if first else len(comment)
-        self.meaning = comment[:start].strip()
-        self.unit = self.default = None
-        self.flags = set()
-        rest = comment[start:]
+        entries = {}
         at = 0
-        while at < len(rest):
-            marker = MARKERS.match(rest, at)
-            if not marker:
-                raise ValueError(f"{where}: {name}: \"{rest[at:].strip()}\" must stand before \"Unit:\" and \"Default:\"")
-            if marker[3]:
-                self.flags.add(marker[3])
-            elif marker[1] == "Unit":
-                self.unit = marker[2]
-            else:
-                self.default = marker[2]
-            at = marker.end()
+        while at < len(row.rstrip()):
+            entry = ENTRY.match(row, at)
+            if not entry:
+                raise ValueError(f"{where}: {name}: cannot read its row at \"{row[at:].strip()}\"")
+            value = entry[2]
+            entries[entry[1]] = re.sub(r"\\(.)", r"\1", value[1:-1]) if value[0] == '"' else value
+            at = entry.end()
+        self.unit = entries.get("unit")
+        self.can_reload = entries.get("reload") == "true"
+        self.is_required = "required" in entries
+        self.default = entries.get("otherwise")
+        if "default" in entries:
+            self.default = f'"{entries["default"]}"' if kind == "string" else entries["default"]
 
     def is_literal(self):
         return self.default is not None and LITERAL.fullmatch(self.default) is not None
@@ -78,10 +76,10 @@ class Field:
     def faults(self):
         if not self.meaning.endswith("."):
             yield "its comment is no full sentence"
-        if self.default is None and "Required" not in self.flags:
-            yield "its comment states no default (\"Default: X.\" or \"Required.\")"
+        if self.default is None and not self.is_required:
+            yield "its row has no default, otherwise or required"
         if TYPES.get(self.kind) == "number" and not self.unit:
-            yield "its comment states no unit (\"Unit: X.\")"
+            yield "its row has no unit"
 
 
 class Schema:
@@ -93,6 +91,8 @@ class Schema:
         self.values = []  # (name, meaning) of enumerations
         self.example = None
         comment, section, depth = [], "Fields", 0
+        # Each field in one line, with its row.
+        text = re.sub(r"\{\n([^{}]*)\n *\}\];", lambda row: "{" + " ".join(row[1].split()) + "}];", text)
         for line in text.splitlines():
             line = line.strip()
             if line.startswith("//"):
@@ -114,7 +114,7 @@ class Schema:
             elif depth == 2:
                 self.values.append((line.split()[0], said))
             elif depth == 1 and (match := FIELD.match(line)):
-                self.fields.append(Field(match[1], match[2], match[3], said, section, path))
+                self.fields.append(Field(match[1], match[2], match[3], match[4] or "", said, section, path))
 
 
 def read_schemas(root):
@@ -147,8 +147,6 @@ def find_faults(root):
         for field in schema.fields:
             for fault in field.faults():
                 yield f"{schema.path}: {field.name}: {fault}"
-            if "Deprecated" in field.flags:
-                continue
             if field.name not in shown:
                 yield f"{schema.example}: {field.name} is missing"
             elif field.is_literal() and field.default not in shown[field.name]:
@@ -166,7 +164,7 @@ def write_fields(fields):
     yield "|---|---|---|---|"
     for field in fields:
         default = f"`{field.default}`" if field.is_literal() else field.default or "*required*"
-        meaning = field.meaning + (" *Reload.*" if "Reload" in field.flags else "")
+        meaning = field.meaning + (" *Reload.*" if field.can_reload else "")
         kind = field.type_name() + (f" ({field.unit})" if field.unit else "")
         yield f"| `{field.name}` | {kind} | {cell(default)} | {cell(meaning)} |"
 

@@ -174,20 +174,20 @@ class LimitsTest(unittest.TestCase):
 
 
 class ConfigurationReferenceTest(unittest.TestCase):
-    def fields_of(self, comment):
+    def fields_of(self, comment, row):
         return configuration_reference.Schema("x.proto", "// Example: x.conf\nmessage X {\n  // Section: All\n\n"
-                                              + comment + "\n  repeated uint32 a_b = 1;\n}\n").fields
+                                              + comment + "\n  repeated uint32 a_b = 1" + row + ";\n}\n").fields
 
     def test_reads_a_field(self):
-        field, = self.fields_of("  // How long it waits. Default ports wait less. Unit: seconds per\n"
-                                "  // flow. Default: 600. Reload.")
-        self.assertEqual((field.name, field.type_name(), field.unit, field.default, field.meaning, field.flags),
-                         ("a_b", "list of numbers", "seconds per flow", "600",
-                          "How long it waits. Default ports wait less.", {"Reload"}))
+        field, = self.fields_of("  // How long it waits.\n  // Ports wait less.",
+                                ' [(io.option) = {\n    unit: "seconds \\"per\\" flow" default: "600"\n    reload: true\n  }]')
+        self.assertEqual((field.name, field.type_name(), field.unit, field.default, field.meaning, field.can_reload),
+                         ("a_b", "list of numbers", 'seconds "per" flow', "600",
+                          "How long it waits. Ports wait less.", True))
         self.assertEqual(list(field.faults()), [])
 
     def test_names_what_a_comment_lacks(self):
-        field, = self.fields_of("  // of ports")
+        field, = self.fields_of("  // of ports", "")
         self.assertEqual(len(list(field.faults())), 3)
 
     def test_reads_what_an_example_file_shows(self):

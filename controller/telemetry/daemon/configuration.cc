@@ -22,9 +22,6 @@ namespace espalier::telemetry {
 namespace {
 
 using fabric::DirectedLink;
-using io::Or;
-
-constexpr std::uint32_t kMostFlows = 16U << 20U;
 
 // The direction in which a link leaves the node; none: it does not end there.
 std::optional<DirectedLink> OutOf(const fabric::Topology& topology, fabric::NodeId node,
@@ -90,16 +87,11 @@ Result<Configuration> ReadConfiguration(const std::string& path) {
   Result<void> read = io::ReadConfigFile(path, file);
   if (!read) return Propagate(read);
   const auto fail = std::bind_front(io::FailField, path);
-  Result<fabric::Topology> topology =
-      io::ReadTopologyFile(Or(file.topology_file(), "/etc/espalier/topology.json"));
+  Result<fabric::Topology> topology = io::ReadTopologyFile(file.topology_file());
   if (!topology) return Propagate(topology);
   Configuration config{.topology = std::move(*topology)};
-  const Result<LogLevel> level = ParseLogLevel(Or(file.log_level(), "info"));
-  if (!level) return fail("log_level", level.error().message);
-  config.log_level = *level;
-  if (file.exporter().empty()) {
-    return fail("exporter", "no switch is listed (add exporter: \"SWITCH AGENT\" for each)");
-  }
+  config.log_level = ParseLogLevel(file.log_level()).value();
+  config.fields = io::OptionsInForce(file);
   for (const std::string& text : file.exporter()) {
     auto exporter = ReadExporter(config.topology, text);
     if (!exporter) return fail("exporter", exporter.error());
@@ -115,22 +107,16 @@ Result<Configuration> ReadConfiguration(const std::string& path) {
     const auto added = AddPort(config.topology, config.exporters, text);
     if (!added) return fail("port", added.error());
   }
-  config.listen = Or(file.listen(), "0.0.0.0:6343");
+  config.listen = file.listen();
   const Result<io::SocketAddress> listen = io::ParseSocketAddress(config.listen);
   if (!listen || listen->IsUnix()) {
     return fail("listen",
                 listen ? "sFlow comes over UDP (give HOST:PORT)" : listen.error().message);
   }
-  if (file.max_age_seconds() > 3'600) return fail("max_age_seconds", "must be 1 to 3600");
-  if (file.max_age_seconds() != 0)
-    config.feed.max_age = std::chrono::seconds(file.max_age_seconds());
-  if (file.most_flows() > kMostFlows) {
-    return fail("most_flows", fmt::format("must be 1 to {}", kMostFlows));
-  }
-  config.most_flows = file.most_flows() == 0 ? 131'072 : file.most_flows();
-  config.receive_buffer_bytes =
-      file.receive_buffer_bytes() == 0 ? 64U << 20U : file.receive_buffer_bytes();
-  config.feed.controller = Or(file.controller(), "127.0.0.1:9180");
+  config.feed.max_age = std::chrono::seconds(file.max_age_seconds());
+  config.most_flows = file.most_flows();
+  config.receive_buffer_bytes = file.receive_buffer_bytes();
+  config.feed.controller = file.controller();
   config.feed.access.ca_file = file.ca_file();
   if (!file.token_file().empty()) {
     Result<std::string> token = io::ReadSecretFile(file.token_file());
@@ -138,7 +124,7 @@ Result<Configuration> ReadConfiguration(const std::string& path) {
     token->erase(token->find_last_not_of(" \t\r\n") + 1);
     config.feed.access.headers.emplace_back("Authorization", "Bearer " + *token);
   }
-  config.http = Or(file.http(), "127.0.0.1:9184");
+  config.http = file.http();
   if (const auto checked = io::CheckMetricsAddress(config.http, file.insecure_http()); !checked) {
     return fail("http", checked.error().message);
   }

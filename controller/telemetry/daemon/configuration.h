@@ -6,6 +6,7 @@
 
 #include "common/base/log.h"
 #include "common/base/result.h"
+#include "common/daemon/config_file.h"
 #include "common/fabric/topology.h"
 #include "controller/telemetry/controller_feed.h"
 #include "controller/telemetry/exporters.h"
@@ -21,6 +22,7 @@ struct Configuration {
   ControllerFeed::Options feed;
   std::string http;
   LogLevel log_level = LogLevel::kInfo;
+  std::vector<io::OptionInForce> fields;  // of the file, with their defaults
 };
 
 // Reads the configuration and the topology file and token that it names.

@@ -140,7 +140,7 @@ TEST_F(ConfigurationTest, ErrorsNameTheirPlace) {
   EXPECT_THAT(ErrorOf("name: \"a b\""),
               HasSubstr("name: must be 1 to 255 visible ASCII characters without spaces"));
   EXPECT_THAT(ErrorOf("name: \"" + std::string(256, 'x') + "\""), HasSubstr("name: "));
-  EXPECT_THAT(ErrorOf("probe_ttl: 256"), EndsWith("probe_ttl: must be 1 to 255"));
+  EXPECT_THAT(ErrorOf("probe_ttl: 256"), EndsWith("probe_ttl: 256 is not in 1..255"));
   EXPECT_THAT(ErrorOf("log_level: \"loud\""), HasSubstr("log_level: "));
   EXPECT_EQ(ReadConfiguration("/no/such/file").error().code, ErrorCode::kNotFound);
 }

@@ -27,8 +27,8 @@ TEST(DaemonManPages, HaveTheOptionsOfTheCommandLine) {
   EXPECT_EQ(daemon.Parse(2, words), 0);
   const std::set<std::string> options =
       Find(testing::internal::GetCapturedStdout(), "--([a-z][a-z-]*)");
-  EXPECT_EQ(options.size(), 4U);
-  for (const char* name : {"controller", "agent", "engine", "dpdk"}) {
+  EXPECT_EQ(options.size(), 5U);
+  for (const char* name : {"controller", "agent", "engine", "dpdk", "telemetry"}) {
     std::ifstream file(std::string(ESPALIER_MAN_PAGES) + "/espalier-" + name + ".8");
     const std::string page(std::istreambuf_iterator<char>(file), {});
     EXPECT_EQ(Find(page, "Fl -([a-z][a-z-]*)"), options) << name;

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "controller/intents/policy.h"
+#include "controller/settings/settings.h"
 #include "tests/example_file.h"
 #include "tests/temporary_folder.h"
 
@@ -64,12 +65,13 @@ TEST_F(ConfigurationTest, HasLimitsForAgentsAndDetection) {
   EXPECT_EQ(other->options.detection.max_tier_fraction, 0.1);
   EXPECT_EQ(other->options.detection.budget_window, 5s);
   EXPECT_EQ(other->options.max_reports_per_second, 3U);
-  EXPECT_FALSE(NeedRestart(*config, *other).empty());
+  EXPECT_FALSE(io::NeedRestart(config->fields, other->fields).empty());
   const auto none = Read("topology_file: \"t.json\" history_bytes: 0\n");
   ASSERT_TRUE(none.has_value()) << none.error().message;
   EXPECT_EQ(config->history_bytes, 64U << 20);
   EXPECT_EQ(none->history_bytes, 0U);
-  EXPECT_EQ(NeedRestart(*config, *none), std::vector<std::string>{"history_bytes"});
+  EXPECT_EQ(io::NeedRestart(config->fields, none->fields),
+            std::vector<std::string>{"history_bytes"});
 }
 
 TEST_F(ConfigurationTest, ReadsAllFields) {
@@ -106,8 +108,8 @@ std::map<std::string, std::string> DefaultsOf(const Configuration& config) {
       {"insecure_plaintext", Written(config.insecure_plaintext)},
       {"http", Quoted(config.http.at(0))},
       {"log_level", config.log_level == LogLevel::kInfo ? "\"info\"" : "another"},
-      {"max_messages_per_second", text(config.limits.messages_per_second)},
-      {"max_bytes_per_second", text(config.limits.bytes_per_second)},
+      {"max_messages_per_second", text(options.agent_limits.messages_per_second)},
+      {"max_bytes_per_second", text(options.agent_limits.bytes_per_second)},
       {"max_entries_per_second", text(options.agent_limits.entries_per_second)},
       {"max_reports_per_second", text(options.max_reports_per_second)},
       {"detection_max_links", text(options.detection.max_links)},
@@ -171,17 +173,39 @@ TEST_F(ConfigurationTest, KeepsPlainHttpOffTheNetwork) {
             std::string::npos);
 }
 
-TEST_F(ConfigurationTest, KnowsWhatNeedsARestart) {
-  const auto running = Read("topology_file: \"t.json\"");
-  const auto live = Read(
-      "topology_file: \"t.json\" log_level: \"debug\" moves_per_start: 9 lease_seconds: 5\n"
-      "verify_interval_ms: 7 verify_all_within_seconds: 9 verify_probes_per_second: 8\n"
-      "balance_splits: false algorithm: \"greedy\" limit_rates: true\n"
-      "max_messages_per_second: 3");
-  EXPECT_TRUE(NeedRestart(*running, *live).empty());
-  const auto other = Read("topology_file: \"u.json\" listen: \"tcp://*:1\" hash_uses_qpn: true");
-  EXPECT_EQ(NeedRestart(*running, *other),
-            (std::vector<std::string>{"topology_file", "listen", "hash_uses_qpn"}));
+// A value of the option other than its default; empty: the test has none.
+std::string OtherValue(const std::string& name, const std::string& value) {
+  if (name == "algorithm") return "\"greedy\"";
+  if (name == "shares") return "\"equal\"";
+  if (value == "true" || value == "false") return value == "true" ? "false" : "true";
+  return value.starts_with('"') ? "" : "7";
+}
+
+// Activity and the pace of link tests once changed in the file, and no reload said anything.
+TEST_F(ConfigurationTest, AppliesAReloadOrNamesWhatNeedsARestart) {
+  const std::string least = "topology_file: \"t.json\" ";
+  const auto running = Read(least);
+  ASSERT_TRUE(running) << running.error().message;
+  const std::map<std::string, std::string> before = DefaultsOf(*running);
+  int applied = 0;
+  for (const io::OptionInForce& field : running->fields) {
+    const auto shown = before.find(field.name);
+    const std::string other = shown == before.end() ? "" : OtherValue(field.name, shown->second);
+    if (other.empty()) continue;
+    const auto read = Read(least + field.name + ": " + other);
+    ASSERT_TRUE(read) << read.error().message;
+    ASSERT_EQ(DefaultsOf(*read).at(field.name), other);
+    EXPECT_EQ(io::NeedRestart(running->fields, read->fields).empty(), field.can_reload);
+    if (!field.can_reload) continue;
+    Settings settings(running->options);
+    settings.Reload(read->options);
+    settings.Apply({});
+    Configuration reloaded = *running;
+    reloaded.options = settings.now();
+    EXPECT_EQ(DefaultsOf(reloaded).at(field.name), other) << field.name;
+    ++applied;
+  }
+  EXPECT_EQ(applied, 13);
 }
 
 TEST_F(ConfigurationTest, NamesThePlaceOfAnError) {
@@ -193,15 +217,16 @@ TEST_F(ConfigurationTest, NamesThePlaceOfAnError) {
   EXPECT_NE(ErrorOf("").find("topology_file is missing"), std::string::npos);
   EXPECT_NE(ErrorOf("topology_file: \"t\" log_level: \"loud\"").find("log_level"),
             std::string::npos);
-  EXPECT_NE(ErrorOf("topology_file: \"t\" activity: \"some\"").find("give \"bursts\" or"),
-            std::string::npos);
-  EXPECT_NE(ErrorOf("topology_file: \"t\" shares: \"thirds\"").find("equal or exact"),
+  EXPECT_NE(
+      ErrorOf("topology_file: \"t\" activity: \"some\"").find("give \"bursts\" or \"connections\""),
+      std::string::npos);
+  EXPECT_NE(ErrorOf("topology_file: \"t\" shares: \"thirds\"").find("\"exact\" or \"equal\""),
             std::string::npos);
   EXPECT_NE(ErrorOf("topology_file: \"t\" link_test_udp_dscp: 64").find("64 is not in 0..63"),
             std::string::npos);
   EXPECT_NE(ErrorOf("topology_file: \"t\" link_test_probes_per_second: 1001").find("0..1000"),
             std::string::npos);
-  EXPECT_NE(ErrorOf("topology_file: \"t\" algorithm: \"best\"").find("optimal or greedy"),
+  EXPECT_NE(ErrorOf("topology_file: \"t\" algorithm: \"best\"").find("\"optimal\" or \"greedy\""),
             std::string::npos);
   EXPECT_EQ(ReadConfiguration(folder_.path() + "/missing").error().code, ErrorCode::kNotFound);
 }

@@ -76,7 +76,7 @@ TEST_F(TelemetryConfiguration, ReadsSwitchesAndPorts) {
 
 TEST_F(TelemetryConfiguration, RefusesWhatCannotBeMeant) {
   const std::map<std::string, std::string> refused = {
-      {"", "no switch is listed"},
+      {"", "exporter is missing (add exporter: "},
       {"exporter: \"leaf0\"", "SWITCH AGENT"},
       {"exporter: \"h0 10.0.0.1\"", "no switch \"h0\""},
       {"exporter: \"leaf9 10.0.0.1\"", "no switch \"leaf9\""},

@@ -1,0 +1,112 @@
+#include "deploy/cli/doctor/doctor_command.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "common/base/wall_time.h"
+#include "common/terminal/table.h"
+#include "deploy/cli/doctor/controller_checks.h"
+#include "deploy/cli/doctor/host_checks.h"
+#include "deploy/cli/session/contexts.h"
+#include "deploy/cli/session/operator_session.h"
+
+namespace espalier::doctor {
+namespace {
+
+struct DoctorOptions {
+  std::string agent = "127.0.0.1:9181";
+  std::string keys = "/etc/espalier/keys";
+  int process = 0;
+};
+
+// Whether somebody has said where the controller is, so that it must answer.
+bool IsNamed(const cli::Session& session) {
+  const char* const variable = std::getenv("ESPALIER_CONTROLLER");
+  if (!session.controller.empty() || !session.context.empty()) return true;
+  if (variable != nullptr && *variable != '\0') return true;
+  const auto contexts = cli::ReadContexts();
+  return contexts && !contexts->current.empty();
+}
+
+void AskController(cli::Session& session, Findings& findings) {
+  findings.Begin("controller", "controller");
+  const auto first = cli::Send(session, "GET", "/api/v1/status", "");
+  if (!first || first->status != 200) {
+    const std::string why = first ? fmt::format("it answered with HTTP status {}", first->status)
+                                  : first.error().message;
+    if (!IsNamed(session)) {
+      return findings.Skip("", "no controller runs on this machine, and none is named",
+                           "run it on the controller's machine, or name it with --controller");
+    }
+    return findings.Fail("", why,
+                         "systemctl status espalier-controller; check --controller and "
+                         "the token");
+  }
+  // What else is asked is silent: a check that lacks its answer says so itself.
+  session.is_silent = true;
+  ControllerAnswers answers;
+  if (auto status = io::ParseJson(first->body, "status")) answers.status = std::move(*status);
+  if (auto events = cli::AskPages(session, "/api/v1/events", "events", /*print_json=*/false)) {
+    if (io::JsonValue* const list = cli::FindMember(*events, "events")) {
+      answers.events = std::move(list->items);
+    }
+  }
+  answers.paths = cli::Ask(session, "GET", "/api/v1/path-map", /*print_json=*/false);
+  session.is_silent = false;
+  CheckController(answers, findings);
+}
+
+void Run(cli::Session& session, const DoctorOptions& options) {
+  const auto view = ViewOfThisHost(options.agent, options.process);
+  if (!view) {
+    return cli::Report(session, ErrorCodeName(view.error().code), view.error().message, 2);
+  }
+  Findings findings;
+  CheckHost(*view, findings);
+  AskController(session, findings);
+  CheckKeyFolder(options.keys, view->is_root, SystemWallTime(), findings);
+  if (session.json) {
+    fmt::print("{}\n", FormatJson(findings));
+  } else {
+    fmt::print("{}", FormatText(findings, cli::UsesColours()));
+  }
+  session.exit_code = findings.Count(State::kFailed) == 0 ? 0 : 1;
+}
+
+}  // namespace
+
+void AddDoctorCommand(CLI::App& app, int& exit_code) {
+  const auto session = std::make_shared<cli::Session>(exit_code);
+  CLI::App* command = cli::AddCommand(
+      app, session, "doctor",
+      "Check what steering needs of this host, of the fabric and of the controller, with a remedy "
+      "for each thing that is amiss");
+  const auto options = std::make_shared<DoctorOptions>();
+  command
+      ->add_option("--agent", options->agent,
+                   "Address of the agent of this host: `http` of its configuration, HOST:PORT or "
+                   "unix:/PATH")
+      ->type_name("ADDRESS")
+      ->capture_default_str();
+  command
+      ->add_option("--process", options->process,
+                   "Process of a job, whose environment and libraries are checked instead of those "
+                   "of this shell")
+      ->type_name("PID")
+      ->check(CLI::PositiveNumber);
+  command
+      ->add_option("--keys", options->keys, "Folder of keys, if this is the controller's machine")
+      ->capture_default_str();
+  command->footer(
+      "Examples:\n  espalier doctor\n  espalier doctor --json --process 4711\n"
+      "The exit code is 1 if a check failed. A check that does not apply, or cannot know, is "
+      "skipped with its reason.");
+  command->callback([session, options] { Run(*session, *options); });
+}
+
+}  // namespace espalier::doctor

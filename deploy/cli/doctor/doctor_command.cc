@@ -8,10 +8,12 @@
 #include <string>
 #include <utility>
 
+#include "common/base/ip_address.h"
 #include "common/base/wall_time.h"
 #include "common/terminal/table.h"
 #include "deploy/cli/doctor/controller_checks.h"
 #include "deploy/cli/doctor/host_checks.h"
+#include "deploy/cli/doctor/path_trial.h"
 #include "deploy/cli/session/contexts.h"
 #include "deploy/cli/session/operator_session.h"
 
@@ -22,6 +24,7 @@ struct DoctorOptions {
   std::string agent = "127.0.0.1:9181";
   std::string keys = "/etc/espalier/keys";
   int process = 0;
+  std::string toward;  // an address; empty: paths are not tried
 };
 
 // Whether somebody has said where the controller is, so that it must answer.
@@ -61,13 +64,31 @@ void AskController(cli::Session& session, Findings& findings) {
   CheckController(answers, findings);
 }
 
+// Tries the paths to an address; some seconds.
+void TryToward(const std::string& toward, Findings& findings) {
+  findings.Begin("host", "path_port");
+  if (toward.empty()) {
+    return findings.Skip("", "no address was given to try paths to",
+                         "give that of a NIC behind another leaf with --toward");
+  }
+  fmt::print(stderr, "espalier: trying source ports towards {} for some seconds\n", toward);
+  const auto hops = TryPaths(*IpAddress::Parse(toward));
+  if (!hops) return findings.Skip("", hops.error().message);
+  JudgePaths(*hops, findings);
+}
+
 void Run(cli::Session& session, const DoctorOptions& options) {
   const auto view = ViewOfThisHost(options.agent, options.process);
   if (!view) {
     return cli::Report(session, ErrorCodeName(view.error().code), view.error().message, 2);
   }
+  if (!options.toward.empty() && !IpAddress::Parse(options.toward)) {
+    return cli::Report(session, ErrorCodeName(ErrorCode::kInvalidArgument),
+                       options.toward + " is no IP address (give that of a NIC with --toward)", 2);
+  }
   Findings findings;
   CheckHost(*view, findings);
+  TryToward(options.toward, findings);
   AskController(session, findings);
   CheckKeyFolder(options.keys, view->is_root, SystemWallTime(), findings);
   if (session.json) {
@@ -94,6 +115,11 @@ void AddDoctorCommand(CLI::App& app, int& exit_code) {
       ->type_name("ADDRESS")
       ->capture_default_str();
   command
+      ->add_option("--toward", options->toward,
+                   "IP address of a NIC behind another leaf: some hundred packets towards it show "
+                   "whether the source port chooses the path, without a controller")
+      ->type_name("ADDRESS");
+  command
       ->add_option("--process", options->process,
                    "Process of a job, whose environment and libraries are checked instead of those "
                    "of this shell")
@@ -103,7 +129,8 @@ void AddDoctorCommand(CLI::App& app, int& exit_code) {
       ->add_option("--keys", options->keys, "Folder of keys, if this is the controller's machine")
       ->capture_default_str();
   command->footer(
-      "Examples:\n  espalier doctor\n  espalier doctor --json --process 4711\n"
+      "Examples:\n  espalier doctor\n  espalier doctor --toward 10.1.0.1\n"
+      "  espalier doctor --json --process 4711\n"
       "The exit code is 1 if a check failed. A check that does not apply, or cannot know, is "
       "skipped with its reason.");
   command->callback([session, options] { Run(*session, *options); });

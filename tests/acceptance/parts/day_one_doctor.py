@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 
+BEHIND_LEAF1 = "10.1.0.1"  # the address of a host of the other leaf
 TWO_TIERS = ["--spines", "2", "--leaves", "2", "--hosts-per-leaf", "2"]
 THREE_TIERS = ["--pods", "2", "--leaves", "2", "--spines", "2", "--cores", "4", "--hosts-per-leaf", "1"]
 STATES = ("ok", "warning", "failed", "skipped")
@@ -60,8 +61,11 @@ class Lab:
         return self.run("lab", "exec", "--name", self.name, "h0", "--", self.espalier, "doctor", "--agent", self.agent,
                         "--controller", self.controller, *options, codes=(0, 1))
 
-    def findings(self):
-        done = self.doctor("--json")
+    def in_leaf0(self, *words):
+        self.run("lab", "exec", "--name", self.name, "leaf0", "--", *words)
+
+    def findings(self, *options):
+        done = self.doctor("--json", *options)
         said = json.loads(done.stdout)
         return done.returncode, said, {(one["place"], one["check"]): one for one in said["checks"]}
 
@@ -76,13 +80,12 @@ class Lab:
 
     def spray(self):
         """leaf0 sends each packet of its hosts over either spine, at random."""
-        def leaf0(*words):
-            self.run("lab", "exec", "--name", self.name, "leaf0", "--", *words)
-        leaf0("nft", "add table ip spray; add chain ip spray pre { type filter hook prerouting priority mangle; }; "
-              'add rule ip spray pre iifname "h*" meta mark set numgen random mod 2 map { 0 : 101, 1 : 102 }')
+        self.in_leaf0(
+            "nft", "add table ip spray; add chain ip spray pre { type filter hook prerouting priority mangle; }; "
+            'add rule ip spray pre iifname "h*" meta mark set numgen random mod 2 map { 0 : 101, 1 : 102 }')
         for mark, via, device in ((101, "172.16.0.1", "s0"), (102, "172.16.0.3", "s1")):
-            leaf0("ip", "route", "add", "10.1.0.0/16", "via", via, "dev", device, "table", str(mark))
-            leaf0("ip", "rule", "add", "fwmark", str(mark), "lookup", str(mark))
+            self.in_leaf0("ip", "route", "add", "10.1.0.0/16", "via", via, "dev", device, "table", str(mark))
+            self.in_leaf0("ip", "rule", "add", "fwmark", str(mark), "lookup", str(mark))
 
 
 def state_of(by_check, name, place="controller"):
@@ -116,8 +119,26 @@ def healthy(lab):
     yield check("  warnings without a remedy", without or "none", "none", not without)
 
 
-def spraying(lab):
+def paths_of_ports(lab):
+    """From a host alone, without its controller."""
+    def tried():
+        by_check = lab.findings("--toward", BEHIND_LEAF1)[2]
+        return {one: by_check["host", one] for one in ("path_answers", "path_port", "path_spraying")}
+    found = tried()
+    yield check("the paths of ports from a host alone", {one: outline(found[one]) for one in found}, "all ok",
+                all(one["state"] == "ok" for one in found.values()))
+    lab.in_leaf0("sysctl", "-w", "net.ipv4.fib_multipath_hash_policy=0")
+    found = tried()["path_port"]
+    lab.in_leaf0("sysctl", "-w", "net.ipv4.fib_multipath_hash_policy=1")
+    yield check("  of a leaf that does not hash ports", outline(found), "failed, with the remedy",
+                found["state"] == "failed" and "layer 4" in found["remedy"])
     lab.spray()
+    found = tried()["path_spraying"]
+    yield check("  of a leaf that sprays", f"{found['subject']}, {outline(found)}", "warning, with its address",
+                found["state"] == "warning" and found["subject"] != "")
+
+
+def spraying(lab):
     _, _, by_check = lab.wait_for(lambda found: state_of(found, "spraying") == "warning")
     found = by_check["controller", "spraying"]
     yield check("a switch that sprays", f"{found['subject']}, {outline(found)}", "warning, with leaf0 and its hosts",
@@ -137,6 +158,7 @@ def equal_seeds(lab):
 def checks(folder, quick):
     with Lab(folder, 0, TWO_TIERS, [(0, 2), (1, 3)]) as lab:
         yield from healthy(lab)
+        yield from paths_of_ports(lab)
         yield from spraying(lab)
     with Lab(folder, 1, [*THREE_TIERS, "--hash-seeds", "equal"], [(0, 2), (1, 3), (2, 0), (3, 1)]) as lab:
         yield from equal_seeds(lab)

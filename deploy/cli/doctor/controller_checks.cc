@@ -133,12 +133,25 @@ Coverage Cover(const ControllerAnswers& answers) {
 }
 
 constexpr const char* kNothingKnown =
-    "no pair of NICs has enough known ports for a verdict: ports are learned when flows open";
+    "no pair of NICs with several paths has enough known ports for a verdict: ports are learned "
+    "when "
+    "flows open";
+constexpr const char* kLinksDown =
+    "links are out of use, whose paths have no ports for now: it is known when they are back";
 constexpr const char* kLearn = "open flows between leaves, or run `espalier probe A B`";
+
+bool HasLinksDown(const ControllerAnswers& answers) {
+  double count = 0;
+  for (const char* const key : {"links_down", "links_lossy", "drained_links", "drained_nodes"}) {
+    count += NumberIn(answers.status, key);
+  }
+  return count > 0;
+}
 
 void CheckSourcePort(const ControllerAnswers& answers, const Coverage& coverage,
                      Findings& findings) {
   if (coverage.pairs == 0) return findings.Skip("", kNothingKnown, kLearn);
+  if (!coverage.one_path.empty() && HasLinksDown(answers)) return findings.Skip("", kLinksDown);
   if (coverage.one_path.size() == coverage.pairs) {
     return findings.Fail(
         "", fmt::format("all known ports take one path, for each of {} pairs", coverage.pairs),
@@ -203,6 +216,7 @@ void CheckPolarisation(const ControllerAnswers& answers, const Coverage& coverag
                     one.toward, one.via),
         kMendPolarisation);
   }
+  if (coverage.without_ports > 0 && HasLinksDown(answers)) return findings.Skip("", kLinksDown);
   if (coverage.without_ports > 0) {
     return findings.Warn(
         "",

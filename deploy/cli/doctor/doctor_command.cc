@@ -43,7 +43,7 @@ void AskController(cli::Session& session, Findings& findings) {
     const std::string why = first ? fmt::format("it answered with HTTP status {}", first->status)
                                   : first.error().message;
     if (!IsNamed(session)) {
-      return findings.Skip("", "no controller runs on this machine, and none is named",
+      return findings.Skip("", "none is named, and " + why,
                            "run it on the controller's machine, or name it with --controller");
     }
     return findings.Fail("", why,

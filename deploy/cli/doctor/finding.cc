@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "common/files/json.h"
 #include "common/terminal/table.h"
@@ -31,6 +32,14 @@ std::string_view StateName(State state) {
 
 std::size_t Findings::Count(State state) const {
   return static_cast<std::size_t>(std::ranges::count(all_, state, &Finding::state));
+}
+
+void Findings::Add(State state, std::string subject, std::string found, std::string remedy) {
+  constexpr std::size_t kMost = 1'000;  // characters of a text that others may have written
+  for (std::string* const text : {&subject, &found, &remedy}) {
+    if (text->size() > kMost) text->replace(kMost, std::string::npos, "...");
+  }
+  all_.push_back({place_, check_, std::move(subject), state, std::move(found), std::move(remedy)});
 }
 
 std::string FormatJson(const Findings& findings) {

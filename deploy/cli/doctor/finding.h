@@ -49,10 +49,7 @@ class Findings {
   std::size_t Count(State state) const;
 
  private:
-  void Add(State state, std::string subject, std::string found, std::string remedy) {
-    all_.push_back(
-        {place_, check_, std::move(subject), state, std::move(found), std::move(remedy)});
-  }
+  void Add(State state, std::string subject, std::string found, std::string remedy);
 
   std::string place_;
   std::string check_;

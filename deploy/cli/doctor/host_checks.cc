@@ -6,6 +6,7 @@
 #include "deploy/cli/doctor/device_checks.h"
 #include "deploy/cli/doctor/machine_checks.h"
 #include "deploy/cli/doctor/nccl_checks.h"
+#include "deploy/cli/doctor/neighbour_checks.h"
 
 namespace espalier::doctor {
 namespace {
@@ -20,6 +21,7 @@ constexpr std::array kHostChecks = {HostCheck{"kernel", CheckKernel},
                                     HostCheck{"gid", CheckGids},
                                     HostCheck{"mtu", CheckMtu},
                                     HostCheck{"uplinks", CheckUplinks},
+                                    HostCheck{"neighbour", CheckNeighbours},
                                     HostCheck{"ecn", CheckEcn},
                                     HostCheck{"pfc", CheckPfc},
                                     HostCheck{"counters", CheckCounters},

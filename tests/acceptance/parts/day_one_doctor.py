@@ -127,9 +127,10 @@ def paths_of_ports(lab):
     found = tried()
     yield check("the paths of ports from a host alone", {one: outline(found[one]) for one in found}, "all ok",
                 all(one["state"] == "ok" for one in found.values()))
-    lab.in_leaf0("sysctl", "-w", "net.ipv4.fib_multipath_hash_policy=0")
+    policy = "/proc/sys/net/ipv4/fib_multipath_hash_policy"
+    lab.in_leaf0("sh", "-c", f"echo 0 > {policy}")
     found = tried()["path_port"]
-    lab.in_leaf0("sysctl", "-w", "net.ipv4.fib_multipath_hash_policy=1")
+    lab.in_leaf0("sh", "-c", f"echo 1 > {policy}")
     yield check("  of a leaf that does not hash ports", outline(found), "failed, with the remedy",
                 found["state"] == "failed" and "layer 4" in found["remedy"])
     lab.spray()

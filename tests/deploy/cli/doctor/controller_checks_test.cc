@@ -106,6 +106,10 @@ TEST(ControllerChecks, SuspectPathsWithoutPortsIfManyPortsAreKnown) {
   EXPECT_EQ(Of(with(20, 2), "source_port").state, State::kOk);
   EXPECT_EQ(Of(with(20, 1), "source_port").state, State::kFailed);
   EXPECT_EQ(Of(with(5, 1), "source_port").state, State::kSkipped);
+  // Where links are down, their paths have no ports.
+  answers.status = Json(R"({"health": "degraded", "health_reasons": ["x"], "links_down": 1})");
+  EXPECT_EQ(Of(with(20, 1), "source_port").state, State::kSkipped);
+  EXPECT_EQ(Of(with(20, 2), "polarisation").state, State::kSkipped);
   EXPECT_EQ(Of(with(0, 0), "source_port").state, State::kSkipped);
 }
 

@@ -32,6 +32,12 @@ TEST(Findings, AreATableWithTheRemediesBelow) {
   EXPECT_NE(FormatText(Some(), true).find("\x1b[31mfailed\x1b[0m"), std::string::npos);
 }
 
+TEST(Findings, CutTextsThatOthersWroteTooLong) {
+  Findings findings;
+  findings.Ok("", std::string(100'000, 'x'));
+  EXPECT_EQ(findings.all()[0].found.size(), 1'003U);
+}
+
 TEST(Findings, AreOneJsonObjectWithEveryField) {
   const auto json = io::ParseJson(FormatJson(Some()), "findings");
   ASSERT_TRUE(json.has_value());

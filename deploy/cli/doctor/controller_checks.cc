@@ -27,11 +27,6 @@ double NumberIn(const io::JsonValue& object, std::string_view key) {
   return value == nullptr ? 0 : std::strtod(value->text.c_str(), nullptr);
 }
 
-std::string TextIn(const io::JsonValue& object, std::string_view key) {
-  const io::JsonValue* const value = object.Find(key);
-  return value == nullptr ? "" : value->text;
-}
-
 // The texts of an array: the first ones, and how many more there are.
 std::string NamesIn(const io::JsonValue& object, std::string_view key, std::string_view separator) {
   const io::JsonValue* const array = object.Find(key);

@@ -3,10 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
+#include <iterator>
 #include <string_view>
-
-#include "common/base/ip_address.h"
 
 namespace espalier::doctor {
 namespace {
@@ -24,7 +22,7 @@ std::string PortFolder(const std::string& device, const std::string& port) {
 // An entry of a port's table of addresses.
 struct Gid {
   std::string index;
-  std::string address;
+  IpAddress address;
   std::string interface;
   bool is_usable = false;  // for RoCEv2 through switches
   std::string type;
@@ -41,7 +39,7 @@ std::vector<Gid> GidsOf(const HostView& view, const std::string& device, const s
     if (!address || address->IsNone()) continue;
     const bool is_link_local = address->bytes()[0] == 0xfe && (address->bytes()[1] & 0xc0) == 0x80;
     gids.push_back({.index = index,
-                    .address = address->ToString(),
+                    .address = *address,
                     .interface = view.Read(folder + "gid_attrs/ndevs/" + index).value_or(""),
                     .is_usable = *type == "RoCE v2" && !is_link_local,
                     .type = *type + (is_link_local ? ", link-local" : "")});
@@ -142,16 +140,22 @@ std::vector<std::string> PortsOf(const HostView& view, const std::string& device
   return view.List(fmt::format("{}{}/ports", kClass, device));
 }
 
-std::vector<std::string> RdmaInterfaces(const HostView& view) {
-  std::set<std::string> interfaces;
+std::map<std::string, std::set<IpAddress>> RdmaAddresses(const HostView& view) {
+  std::map<std::string, std::set<IpAddress>> addresses;
   for (const std::string& device : RdmaDevices(view)) {
     for (const std::string& port : PortsOf(view, device)) {
       for (const Gid& gid : GidsOf(view, device, port)) {
-        if (gid.is_usable && !gid.interface.empty()) interfaces.insert(gid.interface);
+        if (gid.is_usable && !gid.interface.empty()) addresses[gid.interface].insert(gid.address);
       }
     }
   }
-  return {interfaces.begin(), interfaces.end()};
+  return addresses;
+}
+
+std::vector<std::string> RdmaInterfaces(const HostView& view) {
+  std::vector<std::string> interfaces;
+  for (const auto& [interface, addresses] : RdmaAddresses(view)) interfaces.push_back(interface);
+  return interfaces;
 }
 
 void CheckDevices(const HostView& view, Findings& findings) {
@@ -185,21 +189,22 @@ void CheckGids(const HostView& view, Findings& findings) {
       return findings.Fail(subject, "no address for RoCEv2 that switches route",
                            "give its interface an IP address, and set its state up");
     }
-    const auto best = std::ranges::find_if(
-        usable, [](const Gid& gid) { return gid.address.find(':') == std::string::npos; });
+    const auto best =
+        std::ranges::find_if(usable, [](const Gid& gid) { return gid.address.IsV4(); });
     const Gid& one = best == usable.end() ? usable.front() : *best;
-    const std::string found = fmt::format("GID {}: {} of {}, RoCEv2", one.index, one.address,
-                                          one.interface.empty() ? "no interface" : one.interface);
+    const std::string found =
+        fmt::format("GID {}: {} of {}, RoCEv2", one.index, one.address.ToString(),
+                    one.interface.empty() ? "no interface" : one.interface);
     if (wanted.empty() || wanted == "-1") return findings.Ok(subject, found);
     const auto named = std::ranges::find(gids, wanted, &Gid::index);
     if (named != gids.end() && named->is_usable) {
       return findings.Ok(subject, fmt::format("NCCL_IB_GID_INDEX={}: {} of {}, RoCEv2", wanted,
-                                              named->address, named->interface));
+                                              named->address.ToString(), named->interface));
     }
     findings.Fail(
         subject,
         fmt::format("NCCL_IB_GID_INDEX={} is {}", wanted,
-                    named == gids.end() ? "empty" : named->address + ", " + named->type),
+                    named == gids.end() ? "empty" : named->address.ToString() + ", " + named->type),
         fmt::format("set NCCL_IB_GID_INDEX={}, or unset it so that NCCL chooses", one.index));
   });
 }

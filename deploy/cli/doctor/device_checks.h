@@ -1,8 +1,11 @@
 #pragma once
 
+#include <map>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "common/base/ip_address.h"
 #include "deploy/cli/doctor/finding.h"
 #include "deploy/cli/doctor/host_view.h"
 
@@ -23,8 +26,10 @@ void CheckUplinks(const HostView& view, Findings& findings);
 std::vector<std::string> RdmaDevices(const HostView& view);
 // The numbers of the ports of a device.
 std::vector<std::string> PortsOf(const HostView& view, const std::string& device);
-// The network interfaces from which the machine can send RoCEv2, bonds in place of their members;
-// sorted.
+// The addresses from which the machine can send RoCEv2 through switches, by network interface;
+// bonds in place of their members.
+std::map<std::string, std::set<IpAddress>> RdmaAddresses(const HostView& view);
+// The network interfaces from which the machine can send RoCEv2, as above, sorted.
 std::vector<std::string> RdmaInterfaces(const HostView& view);
 
 }  // namespace espalier::doctor

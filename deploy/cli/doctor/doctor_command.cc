@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -12,7 +13,9 @@
 #include "common/base/wall_time.h"
 #include "common/terminal/table.h"
 #include "deploy/cli/doctor/controller_checks.h"
+#include "deploy/cli/doctor/device_checks.h"
 #include "deploy/cli/doctor/host_checks.h"
+#include "deploy/cli/doctor/neighbour_checks.h"
 #include "deploy/cli/doctor/path_trial.h"
 #include "deploy/cli/session/contexts.h"
 #include "deploy/cli/session/operator_session.h"
@@ -36,7 +39,7 @@ bool IsNamed(const cli::Session& session) {
   return contexts && !contexts->current.empty();
 }
 
-void AskController(cli::Session& session, Findings& findings) {
+void AskController(cli::Session& session, const HostView& view, Findings& findings) {
   findings.Begin("controller", "controller");
   const auto first = cli::Send(session, "GET", "/api/v1/status", "");
   if (!first || first->status != 200) {
@@ -60,8 +63,14 @@ void AskController(cli::Session& session, Findings& findings) {
     }
   }
   answers.paths = cli::Ask(session, "GET", "/api/v1/path-map", /*print_json=*/false);
+  // Only a host with RDMA compares its cables.
+  const bool has_rdma = !RdmaInterfaces(view).empty();
+  const auto topology = has_rdma ? cli::Ask(session, "GET", "/api/v1/topology", false)
+                                 : std::optional<io::JsonValue>{};
   session.is_silent = false;
   CheckController(answers, findings);
+  findings.Begin("host", "cabling");
+  CheckCabling(view, topology.value_or(io::JsonValue{}), findings);
 }
 
 // Tries the paths to an address; some seconds.
@@ -89,7 +98,7 @@ void Run(cli::Session& session, const DoctorOptions& options) {
   Findings findings;
   CheckHost(*view, findings);
   TryToward(options.toward, findings);
-  AskController(session, findings);
+  AskController(session, *view, findings);
   CheckKeyFolder(options.keys, view->is_root, SystemWallTime(), findings);
   if (session.json) {
     fmt::print("{}\n", FormatJson(findings));

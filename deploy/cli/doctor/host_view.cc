@@ -186,6 +186,11 @@ Result<HostView> ViewOfThisHost(const std::string& agent_address, int process) {
   return view;
 }
 
+std::string TextIn(const io::JsonValue& object, std::string_view key) {
+  const io::JsonValue* const value = object.Find(key);
+  return value == nullptr ? "" : value->text;
+}
+
 std::optional<std::uint64_t> ParseNumber(std::string_view text) {
   std::uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);

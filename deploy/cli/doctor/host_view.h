@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/base/result.h"
+#include "common/files/json.h"
 #include "common/verbs/path_control.h"
 
 namespace espalier::doctor {
@@ -67,6 +68,8 @@ struct HostView {
 // own. Errors: kNotFound, kPermissionDenied if that cannot be read.
 Result<HostView> ViewOfThisHost(const std::string& agent_address, int process);
 
+// The text of a member of a JSON object; empty: there is none.
+std::string TextIn(const io::JsonValue& object, std::string_view key);
 // A whole text as a number; none if it is anything else.
 std::optional<std::uint64_t> ParseNumber(std::string_view text);
 // The value of a metric without labels in Prometheus' text format; none if it is not there.

@@ -2,11 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <set>
 #include <sstream>
 #include <string>
+#include <string_view>
 
 #include "common/base/units.h"
 #include "controller/offline/imports/readers/lldp_neighbours.h"
@@ -32,6 +35,54 @@ std::string RatesOf(const HostView& view, const imports::Cable& cable) {
   return fmt::format("{} Gbit/s, though it advertises {}", own, far);
 }
 
+// What lldpd hears. Errors: it is not installed, does not run, or prints something else.
+Result<imports::Cabling> Hear(const HostView& view) {
+  auto printed = view.run({"lldpcli", "-f", "json0", "show", "neighbors", "details"});
+  if (!printed) return Propagate(printed);
+  if (printed->size() > kMostAnswer) {
+    return Fail(ErrorCode::kResourceExhausted, "lldpcli prints too much");
+  }
+  return imports::ReadLldpNeighbours(*printed, "lldpcli");
+}
+
+// The name of a device without its domain, in small letters.
+std::string PlainName(std::string_view name) {
+  std::string plain(name.substr(0, name.find('.')));
+  std::ranges::transform(plain, plain.begin(), [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  });
+  return plain;
+}
+
+// The topology as this check needs it.
+struct Cables {
+  std::map<IpAddress, std::string> nics;                // by address
+  std::map<std::string, std::set<std::string>> linked;  // names of nodes, by node
+  std::set<std::string> switches;                       // plain names
+};
+
+Cables ReadCables(const io::JsonValue& topology) {
+  Cables cables;
+  const io::JsonValue* const nodes = topology.Find("nodes");
+  const io::JsonValue* const links = topology.Find("links");
+  if (nodes == nullptr || links == nullptr) return cables;
+  for (const io::JsonValue& node : nodes->items) {
+    if (TextIn(node, "kind") == "SWITCH") cables.switches.insert(PlainName(TextIn(node, "id")));
+    const io::JsonValue* const addresses = node.Find("addresses");
+    if (addresses == nullptr) continue;
+    for (const io::JsonValue& text : addresses->items) {
+      if (const auto address = IpAddress::Parse(text.text)) {
+        cables.nics[*address] = TextIn(node, "id");
+      }
+    }
+  }
+  for (const io::JsonValue& link : links->items) {
+    cables.linked[TextIn(link, "a")].insert(TextIn(link, "b"));
+    cables.linked[TextIn(link, "b")].insert(TextIn(link, "a"));
+  }
+  return cables;
+}
+
 // The interfaces that have a cable each: the members of a bond, else the interface.
 std::set<std::string> CabledInterfaces(const HostView& view, const std::string& interface) {
   std::istringstream words(
@@ -44,15 +95,12 @@ std::set<std::string> CabledInterfaces(const HostView& view, const std::string& 
 }  // namespace
 
 void CheckNeighbours(const HostView& view, Findings& findings) {
-  const auto printed = view.run({"lldpcli", "-f", "json0", "show", "neighbors", "details"});
-  if (!printed) {
-    return findings.Skip("", printed.error().message,
+  const auto cabling = Hear(view);
+  if (!cabling) {
+    return findings.Skip("", cabling.error().message,
                          "install lldpd, and let switches send LLDP: then the cable of each NIC is "
                          "known, also to `espalier topology import lldp`");
   }
-  if (printed->size() > kMostAnswer) return findings.Skip("", "lldpcli prints too much");
-  const auto cabling = imports::ReadLldpNeighbours(*printed, "lldpcli");
-  if (!cabling) return findings.Skip("", cabling.error().message);
   std::set<std::string> heard;
   for (const imports::Cable& cable : cabling->cables) {
     heard.insert(cable.a.port);
@@ -70,6 +118,44 @@ void CheckNeighbours(const HostView& view, Findings& findings) {
     }
   }
   if (!is_complete) findings.Skip("", "lldpd hears no neighbour");
+}
+
+void CheckCabling(const HostView& view, const io::JsonValue& topology, Findings& findings) {
+  const auto interfaces = RdmaAddresses(view);
+  if (interfaces.empty()) return findings.Skip("", "no interface with RoCEv2");
+  const auto cabling = Hear(view);
+  if (!cabling) return findings.Skip("", cabling.error().message);
+  const Cables cables = ReadCables(topology);
+  for (const auto& [interface, addresses] : interfaces) {
+    const std::set<std::string> members = CabledInterfaces(view, interface);
+    const auto nic = std::ranges::find_if(
+        addresses, [&](const IpAddress& address) { return cables.nics.contains(address); });
+    if (nic == addresses.end()) {
+      findings.Fail(interface, "no NIC of the controller's topology has an address of it",
+                    "add its address to its NIC in the topology file (`addresses`)");
+      continue;
+    }
+    const std::string& id = cables.nics.at(*nic);
+    const auto linked = cables.linked.find(id);
+    std::set<std::string> expected;
+    if (linked != cables.linked.end()) {
+      for (const std::string& name : linked->second) expected.insert(PlainName(name));
+    }
+    for (const imports::Cable& cable : cabling->cables) {
+      if (!members.contains(cable.a.port)) continue;
+      const std::string found = fmt::format("{}: LLDP hears {}, the topology has {}", id,
+                                            cable.b.device, fmt::join(expected, " and "));
+      if (expected.contains(PlainName(cable.b.device))) {
+        findings.Ok(cable.a.port, found);
+      } else if (!cables.switches.contains(PlainName(cable.b.device))) {
+        findings.Skip(cable.a.port, found + ", which names switches otherwise");
+      } else {
+        findings.Fail(cable.a.port, found,
+                      "correct the cable, or the topology (`espalier topology discover --compare "
+                      "FILE`): probes and paths of this NIC are wrong");
+      }
+    }
+  }
 }
 
 }  // namespace espalier::doctor

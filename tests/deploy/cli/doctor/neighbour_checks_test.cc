@@ -63,5 +63,34 @@ TEST(NeighbourChecks, EndureHostileAnswers) {
   }
 }
 
+TEST(CablingCheck, ComparesNeighboursWithTheTopology) {
+  RecordedHost host;
+  const auto check = [&](const std::string& text) {
+    const auto topology = io::ParseJson(text, "topology");
+    EXPECT_TRUE(topology.has_value()) << text;
+    Findings findings;
+    CheckCabling(host.view, topology.value_or(io::JsonValue{}), findings);
+    return findings.all();
+  };
+  const auto cabled = [](const std::string& leaf) {
+    return R"({"nodes": [{"id": "h0", "kind": "NIC", "addresses": ["10.0.0.1"]},
+                         {"id": "leaf0", "kind": "SWITCH"}, {"id": "leaf1", "kind": "SWITCH"}],
+               "links": [{"id": "l", "a": "h0", "b": ")" +
+           leaf + "\"}]}";
+  };
+  EXPECT_EQ(Only(check(cabled("leaf0")), "no interface with RoCEv2"), State::kSkipped);
+  host.AddDevice();
+  EXPECT_EQ(Only(check(cabled("leaf0")), "lldpcli is not installed"), State::kSkipped);
+  host.programs["lldpcli"] = Lldp(Neighbour("eth0", "Leaf0.example.com"));
+  EXPECT_EQ(Only(check(cabled("leaf0")), "LLDP hears Leaf0.example.com"), State::kOk);
+  EXPECT_EQ(Only(check(cabled("leaf1")), "the topology has leaf1"), State::kFailed);
+  host.programs["lldpcli"] = Lldp(Neighbour("eth0", "sw17"));
+  EXPECT_EQ(Only(check(cabled("leaf1")), "names switches otherwise"), State::kSkipped);
+  for (const char* const other : {"[]", "{}", R"({"nodes": 7, "links": 7})",
+                                  R"({"nodes": [7, {"addresses": ["x", 7]}], "links": [[]]})"}) {
+    EXPECT_EQ(Only(check(other), "no NIC of the controller's topology"), State::kFailed) << other;
+  }
+}
+
 }  // namespace
 }  // namespace espalier::doctor

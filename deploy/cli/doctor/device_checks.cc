@@ -6,6 +6,8 @@
 #include <iterator>
 #include <string_view>
 
+#include "deploy/cli/doctor/machine_checks.h"
+
 namespace espalier::doctor {
 namespace {
 
@@ -160,7 +162,7 @@ std::vector<std::string> RdmaInterfaces(const HostView& view) {
 
 void CheckDevices(const HostView& view, Findings& findings) {
   if (RdmaDevices(view).empty()) {
-    if (view.Exists("/etc/espalier/agent.conf")) {
+    if (HasAgentConfiguration(view)) {
       return findings.Warn("",
                            "this host has no RDMA device, so that only flows are steered "
                            "which programs announce themselves",

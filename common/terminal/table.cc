@@ -31,7 +31,8 @@ constexpr std::array kStateColours = {
     StateColour{"LEARNING", kYellow},  StateColour{"PARTIAL", kYellow},
     StateColour{"SILENT", kYellow},    StateColour{"AMBIGUOUS", kYellow},
     StateColour{"COMPLETE", kGreen},   StateColour{"UP", kGreen},
-    StateColour{"ROUTED", kGreen}};
+    StateColour{"ROUTED", kGreen},     StateColour{"failed", kRed},
+    StateColour{"warning", kYellow},   StateColour{"ok", kGreen}};
 
 std::string_view ColourOf(std::string_view state) {
   const auto* const found = std::ranges::find(kStateColours, state, &StateColour::state);

@@ -6,6 +6,7 @@
 #include "deploy/cli/bench/program_run.h"
 #include "deploy/cli/command_line/command_groups.h"
 #include "deploy/cli/command_line/parse.h"
+#include "deploy/cli/doctor/doctor_command.h"
 #include "deploy/cli/forest/forest_commands.h"
 #include "deploy/cli/job/job_advise.h"
 #include "deploy/cli/lab/lab_commands.h"
@@ -31,6 +32,7 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.set_version_flag("--version", ESPALIER_VERSION);
   int exit_code = 0;
+  espalier::doctor::AddDoctorCommand(app, exit_code);
   espalier::cli::AddOperatorCommands(app, exit_code);
   espalier::order::AddJobAdvise(*app.get_subcommand("job"), exit_code);
   espalier::cli::AddReportCommands(app, exit_code);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <utility>
 
@@ -16,6 +17,8 @@ using fabric::PathTable;
 using fabric::Topology;
 
 namespace {
+
+constexpr std::size_t kMostNamed = 4;  // paths
 
 // One addressed NIC of each leaf, by leaf.
 std::vector<std::pair<NodeId, NodeId>> NicOfEachLeaf(const Topology& topology,
@@ -36,21 +39,21 @@ IpAddress AddressOf(const Topology& topology, NodeId nic) {
   return *IpAddress::Parse(fmt::format("10.{}.{}.1", nic.value() / 256 % 256, nic.value() % 256));
 }
 
-// Of the paths between two NICs; 0 if some hash on the way is not known.
-std::size_t CountReached(PathPredictor& predictor, const FlowTuple& tuple, NodeId source,
-                         NodeId destination, std::size_t path_count) {
+// Which paths between two NICs some port takes; empty if some hash on the way is not known.
+std::vector<bool> FindReached(PathPredictor& predictor, const FlowTuple& tuple, NodeId source,
+                              NodeId destination, std::size_t path_count) {
   const auto ports = predictor.PortsOf(tuple, source, destination);
-  if (!ports) return 0;
+  if (!ports) return {};
   std::vector<bool> is_reached(path_count);
   std::size_t reached = 0;
   for (std::uint32_t n = 0; n < fabric::kRocePortCount && reached < path_count; ++n) {
     const auto path = ports->Predict(static_cast<std::uint16_t>(fabric::kFirstRocePort + n));
-    if (!path) return 0;
+    if (!path) return {};
     if (is_reached[path->Index()]) continue;
     is_reached[path->Index()] = true;
     ++reached;
   }
-  return reached;
+  return is_reached;
 }
 
 }  // namespace
@@ -67,12 +70,14 @@ Result<UnreachedPaths> FindUnreachedPaths(const Topology& topology, PathTable& p
     const auto& [from, source] = nics[n / nics.size()];
     const auto& [to, destination] = nics[n % nics.size()];
     if (from == to) continue;
-    const std::size_t count = paths.Between(from, to).size();
+    const auto between = paths.Between(from, to);
+    const std::size_t count = between.size();
     if (count < 2) continue;
     const FlowTuple tuple{.source = AddressOf(topology, source),
                           .destination = AddressOf(topology, destination)};
-    const std::size_t reached = CountReached(*predictor, tuple, source, destination, count);
-    if (reached == 0) continue;
+    const std::vector<bool> is_reached = FindReached(*predictor, tuple, source, destination, count);
+    if (is_reached.empty()) continue;
+    const auto reached = static_cast<std::size_t>(std::ranges::count(is_reached, true));
     ++found.pairs;
     found.paths += count;
     found.unreached += count - reached;
@@ -81,6 +86,10 @@ Result<UnreachedPaths> FindUnreachedPaths(const Topology& topology, PathTable& p
     found.worst_paths = count;
     found.from = from;
     found.to = to;
+    found.worst_via.clear();
+    for (std::size_t path = 0; path < count && found.worst_via.size() < kMostNamed; ++path) {
+      if (!is_reached[path]) found.worst_via.push_back(fabric::ViaNames(topology, between[path]));
+    }
   }
   return found;
 }
@@ -88,12 +97,13 @@ Result<UnreachedPaths> FindUnreachedPaths(const Topology& topology, PathTable& p
 std::string DescribeUnreached(const Topology& topology, const UnreachedPaths& found) {
   if (found.unreached == 0) return "";
   return fmt::format(
-      "no source port takes {} of {} paths from {} to {} ({:.0f} % of all paths that were tried), "
-      "as switches of several tiers choose alike (polarisation): let one tier hash with another "
-      "function, or take other bits of the value (in SONiC ecmp_hash_offset); with a linear hash "
-      "such as crc32, other seeds alone do not mend it",
+      "no source port takes {} of {} paths from {} to {} (via {}{}; {:.0f} % of all paths that "
+      "were tried), as switches of several tiers choose alike (polarisation): let one tier hash "
+      "with another function, or take other bits of the value (in SONiC ecmp_hash_offset); with a "
+      "linear hash such as crc32, other seeds alone do not mend it",
       found.worst_unreached, found.worst_paths, topology.node(found.from).id,
-      topology.node(found.to).id,
+      topology.node(found.to).id, fmt::join(found.worst_via, " or "),
+      found.worst_unreached > found.worst_via.size() ? " ..." : "",
       100 * static_cast<double>(found.unreached) / static_cast<double>(found.paths));
 }
 

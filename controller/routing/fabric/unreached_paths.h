@@ -21,6 +21,7 @@ struct UnreachedPaths {
   fabric::NodeId to;
   std::size_t worst_paths = 0;
   std::size_t worst_unreached = 0;
+  std::vector<std::string> worst_via;  // the switches on the first of these, as fabric::ViaNames
 };
 // Tries all RoCEv2 source ports between one NIC of each leaf, for at most `most_pairs` pairs of
 // leaves, spread over all pairs. Which paths ports reach may differ between NICs of a leaf where

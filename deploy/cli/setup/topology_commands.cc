@@ -331,6 +331,9 @@ int Check(const std::string& file, bool json) {
     writer.Key("tiers").Integer(tier_count).Key("fabric").String(tiers);
     writer.Key("paths_tried").Integer(static_cast<std::int64_t>(unreached->paths));
     writer.Key("paths_unreached").Integer(static_cast<std::int64_t>(unreached->unreached));
+    writer.Key("paths_unreached_via").BeginArray();
+    for (const std::string& via : unreached->worst_via) writer.String(via);
+    writer.EndArray();
     writer.Key("theorem").String(theorem).Key("steering_gaps").BeginArray();
     for (const std::string& gap : gaps) writer.String(gap);
     writer.EndArray().EndObject();

@@ -44,8 +44,12 @@ TEST(UnreachedPaths, HalfOfThemWhereTiersShareALinearHash) {
   EXPECT_GT(found.pairs, 0U);
   EXPECT_EQ(found.worst_paths, 4U);
   EXPECT_EQ(found.worst_unreached, 2U);
+  ASSERT_EQ(found.worst_via.size(), 2U);
   const std::string text = DescribeUnreached(topology, found);
   EXPECT_NE(text.find("no source port takes 2 of 4 paths from"), std::string::npos) << text;
+  EXPECT_NE(text.find("(via " + found.worst_via[0] + " or " + found.worst_via[1] + "; "),
+            std::string::npos)
+      << text;
   EXPECT_NE(text.find("polarisation"), std::string::npos);
 }
 

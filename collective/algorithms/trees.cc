@@ -54,6 +54,67 @@ int Pieces(const AlgorithmOptions& options) {
   return options.pieces == 0 ? kPiecesOfTree : options.pieces;
 }
 
+// The ranks from one on, around the end.
+std::vector<int> RanksFrom(int first, int ranks) {
+  std::vector<int> all;
+  for (int place = 0; place < ranks; ++place) all.push_back((first + place) % ranks);
+  return all;
+}
+
+// The nodes of an algorithm, each led by the rank with the place of the root.
+class Nodes {
+ public:
+  explicit Nodes(const AlgorithmOptions& options)
+      : root_(options.root), count_(*CountNodes(options)), ranks_(options.ranks / count_) {}
+
+  // The root comes first.
+  std::vector<int> Leaders() const {
+    std::vector<int> leaders;
+    for (const int node : RanksFrom(root_ / ranks_, count_)) {
+      leaders.push_back(node * ranks_ + root_ % ranks_);
+    }
+    return leaders;
+  }
+  // The ranks of a leader's node; the leader comes first.
+  std::vector<int> RanksWith(int leader) const {
+    std::vector<int> ranks;
+    for (const int place : RanksFrom(leader % ranks_, ranks_)) {
+      ranks.push_back(leader / ranks_ * ranks_ + place);
+    }
+    return ranks;
+  }
+
+ private:
+  int root_;
+  int count_;
+  int ranks_;  // of a node
+};
+
+// Copies a chunk of the first rank to the outputs of the others; returns it and all copies.
+std::vector<ChunkRef> CopyBinomial(const ChunkRef& first, const std::vector<int>& ranks) {
+  std::vector<ChunkRef> chunks{first};
+  while (chunks.size() < ranks.size()) {
+    const std::size_t reached = chunks.size();
+    for (std::size_t place = 0; place < reached && reached + place < ranks.size(); ++place) {
+      chunks.push_back(chunks[place].Copy(ranks[reached + place], Buffer::kOutput, 0));
+    }
+  }
+  return chunks;
+}
+
+// Reduces chunks of different ranks at the rank of the first one: in its output if it is the root,
+// else in scratch memory. Returns the sum.
+ChunkRef ReduceBinomial(std::vector<ChunkRef> sums, int root) {
+  for (std::size_t distance = 1; distance < sums.size(); distance *= 2) {
+    for (std::size_t place = 0; place + distance < sums.size(); place += 2 * distance) {
+      const bool is_result = place == 0 && sums[0].rank() == root;
+      sums[place] = sums[place].ReduceTo(sums[place + distance],
+                                         is_result ? Buffer::kOutput : Buffer::kScratch, 0);
+    }
+  }
+  return sums[0];
+}
+
 }  // namespace
 
 int FirstTreeParent(int rank, int ranks) {
@@ -92,15 +153,22 @@ void BuildBroadcastOneToAll(ProgramBuilder& builder, const AlgorithmOptions& opt
 }
 
 void BuildBroadcastBinomial(ProgramBuilder& builder, const AlgorithmOptions& options) {
-  const auto rank = [&](int place) { return (options.root + place) % options.ranks; };
-  std::vector<ChunkRef> chunks{builder.Chunk(options.root, Buffer::kInput, 0)};
-  chunks.front().Copy(options.root, Buffer::kOutput, 0);
-  while (static_cast<int>(chunks.size()) < options.ranks) {
-    const auto reached = static_cast<int>(chunks.size());
-    for (int place = 0; place < reached && reached + place < options.ranks; ++place) {
-      chunks.push_back(chunks[At(place)].Copy(rank(reached + place), Buffer::kOutput, 0));
-    }
-  }
+  const ChunkRef chunk = builder.Chunk(options.root, Buffer::kInput, 0);
+  chunk.Copy(options.root, Buffer::kOutput, 0);
+  CopyBinomial(chunk, RanksFrom(options.root, options.ranks));
+}
+
+Result<CollectiveSpec> DescribeBroadcastHierarchical(const AlgorithmOptions& options) {
+  if (auto nodes = CountNodes(options); !nodes) return Propagate(nodes);
+  return DescribeBroadcast(options);
+}
+
+void BuildBroadcastHierarchical(ProgramBuilder& builder, const AlgorithmOptions& options) {
+  const Nodes nodes(options);
+  const ChunkRef chunk = builder.Chunk(options.root, Buffer::kInput, 0);
+  chunk.Copy(options.root, Buffer::kOutput, 0);
+  const auto reached = CopyBinomial(chunk, nodes.Leaders());
+  for (const ChunkRef& one : reached) CopyBinomial(one, nodes.RanksWith(one.rank()));
 }
 
 Result<CollectiveSpec> DescribeReduce(const AlgorithmOptions& options) {
@@ -111,15 +179,29 @@ Result<CollectiveSpec> DescribeReduce(const AlgorithmOptions& options) {
 void BuildReduceBinomial(ProgramBuilder& builder, const AlgorithmOptions& options) {
   if (options.ranks == 1) return CopyOwn(builder, 1);
   std::vector<ChunkRef> sums;
-  for (int place = 0; place < options.ranks; ++place) {
-    sums.push_back(builder.Chunk((options.root + place) % options.ranks, Buffer::kInput, 0));
+  for (const int rank : RanksFrom(options.root, options.ranks)) {
+    sums.push_back(builder.Chunk(rank, Buffer::kInput, 0));
   }
-  for (int distance = 1; distance < options.ranks; distance *= 2) {
-    for (int place = 0; place + distance < options.ranks; place += 2 * distance) {
-      sums[At(place)] = sums[At(place)].ReduceTo(
-          sums[At(place + distance)], place == 0 ? Buffer::kOutput : Buffer::kScratch, 0);
+  ReduceBinomial(sums, options.root);
+}
+
+Result<CollectiveSpec> DescribeReduceHierarchical(const AlgorithmOptions& options) {
+  if (auto nodes = CountNodes(options); !nodes) return Propagate(nodes);
+  return DescribeReduce(options);
+}
+
+void BuildReduceHierarchical(ProgramBuilder& builder, const AlgorithmOptions& options) {
+  if (options.ranks == 1) return CopyOwn(builder, 1);
+  const Nodes nodes(options);
+  std::vector<ChunkRef> of_nodes;
+  for (const int leader : nodes.Leaders()) {
+    std::vector<ChunkRef> sums;
+    for (const int rank : nodes.RanksWith(leader)) {
+      sums.push_back(builder.Chunk(rank, Buffer::kInput, 0));
     }
+    of_nodes.push_back(ReduceBinomial(sums, options.root));
   }
+  ReduceBinomial(of_nodes, options.root);
 }
 
 }  // namespace espalier::algorithms

@@ -21,6 +21,14 @@ void BuildBroadcastBinomial(program::ProgramBuilder& builder, const AlgorithmOpt
 Result<program::CollectiveSpec> DescribeReduce(const AlgorithmOptions& options);
 void BuildReduceBinomial(program::ProgramBuilder& builder, const AlgorithmOptions& options);
 
+// Hierarchical broadcast and reduce (N nodes of G ranks): a binomial tree over the ranks of all
+// nodes that have the place of the root in their nodes, and one in each node. ceil(lg N) + ceil(lg
+// G) steps; each node but the root's receives (sends) S bytes once.
+Result<program::CollectiveSpec> DescribeBroadcastHierarchical(const AlgorithmOptions& options);
+void BuildBroadcastHierarchical(program::ProgramBuilder& builder, const AlgorithmOptions& options);
+Result<program::CollectiveSpec> DescribeReduceHierarchical(const AlgorithmOptions& options);
+void BuildReduceHierarchical(program::ProgramBuilder& builder, const AlgorithmOptions& options);
+
 // Returns the parent of a rank in the first of the two trees; -1 for the root, which is rank 0. Odd
 // ranks are leaves.
 int FirstTreeParent(int rank, int ranks);

@@ -3,19 +3,23 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "collective/client/espalier_collective.h"
+#include "collective/client/espalier_exchange.h"
+#include "collective/client/espalier_groups.h"
 
 namespace espalier {
 
 // The C++ interface of libespalier-collective. Element types follow from the buffers, and errors
-// are exceptions, as C++ programs that use a library expect them. espalier_collective.h describes
-// each call.
+// are exceptions, as C++ programs that use a library expect them. espalier_collective.h,
+// espalier_exchange.h and espalier_groups.h describe each call.
 
 class CollectiveError : public std::runtime_error {
  public:
@@ -101,6 +105,65 @@ class Collective {
     CheckCounts(counts);
     Check(espalier_reduce_scatterv(comm_, input, output, counts.data(), CollectiveTypeOf<T>(), op));
   }
+  template <CollectiveElement T>
+  void Gather(const T* input, T* output, std::size_t count, int root) {
+    Check(espalier_gather(comm_, input, output, count, CollectiveTypeOf<T>(), root));
+  }
+  template <CollectiveElement T>
+  void Scatter(const T* input, T* output, std::size_t count, int root) {
+    Check(espalier_scatter(comm_, input, output, count, CollectiveTypeOf<T>(), root));
+  }
+  template <CollectiveElement T>
+  void AllToAllV(const T* input, std::span<const std::size_t> send_counts, T* output,
+                 std::span<const std::size_t> receive_counts) {
+    CheckCounts(send_counts);
+    CheckCounts(receive_counts);
+    Check(espalier_alltoallv(comm_, input, send_counts.data(), output, receive_counts.data(),
+                             CollectiveTypeOf<T>()));
+  }
+  void Send(const void* data, std::size_t bytes, int peer, std::uint64_t tag = 0) {
+    Check(espalier_send(comm_, data, bytes, peer, tag));
+  }
+  void Receive(void* data, std::size_t bytes, int peer, std::uint64_t tag = 0) {
+    Check(espalier_receive(comm_, data, bytes, peer, tag));
+  }
+  void Exchange(std::span<const espalier_message> sends,
+                std::span<const espalier_message> receives) {
+    Check(espalier_exchange(comm_, sends.data(), sends.size(), receives.data(), receives.size()));
+  }
+  // Reduces elements of any plain type by `combine(left, right)`, which returns the result.
+  template <typename T, typename Combine>
+  requires std::is_trivially_copyable_v<T>
+  void AllReduceBy(const T* input, T* output, std::size_t count, Combine combine) {
+    const auto combine_all = [](void* left, const void* right, std::size_t size, void* function) {
+      for (std::size_t i = 0; i < size; ++i) {
+        T* const one = static_cast<T*>(left) + i;
+        *one = (*static_cast<Combine*>(function))(*one, static_cast<const T*>(right)[i]);
+      }
+    };
+    Check(espalier_allreduce_by(comm_, input, output, count, sizeof(T), combine_all, &combine));
+  }
+  // The group of the ranks that pass the same color; none for ESPALIER_NO_COLOR.
+  std::optional<Collective> Split(int color, int key = 0) {
+    espalier_comm* part = nullptr;
+    Check(espalier_comm_split(comm_, color, key, &part));
+    if (part == nullptr) return std::nullopt;
+    return Collective(part);
+  }
+  // The group of the ranks that are left after a failure, and those that it has lost.
+  Collective Reform(std::uint32_t wait_ms = 0, int least = 0) {
+    espalier_comm* survivors = nullptr;
+    Check(espalier_comm_reform(comm_, wait_ms, least, &survivors));
+    return Collective(survivors);
+  }
+  std::vector<int> Lost() const {
+    std::vector<int> lost(static_cast<std::size_t>(espalier_comm_lost(comm_, nullptr, 0)));
+    espalier_comm_lost(comm_, lost.data(), static_cast<int>(lost.size()));
+    return lost;
+  }
+  int rank() const { return espalier_comm_rank(comm_); }
+  int size() const { return espalier_comm_size(comm_); }
+
   // Runs any collective; input and output have the sizes that it defines.
   template <CollectiveElement T>
   void Run(espalier_collective collective, const T* input, T* output, std::size_t count,
@@ -152,6 +215,9 @@ class Collective {
   void Free(void* memory) { Check(espalier_comm_free(comm_, memory)); }
 
  private:
+  explicit Collective(espalier_comm* comm)
+      : size_(static_cast<std::size_t>(espalier_comm_size(comm))), comm_(comm) {}
+
   void Check(int code) {
     if (code != 0) throw CollectiveError(code, espalier_comm_error(comm_));
   }

@@ -1,33 +1,39 @@
 #include "collective/client/espalier_collective.h"
 
-#include <atomic>
-#include <cerrno>
-#include <cstring>
+#include <chrono>
 #include <memory>
-#include <new>
-#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "collective/client/c_structs.h"
+#include "collective/client/comm.h"
 #include "collective/client/group_key.h"
 #include "collective/client/job_group.h"
-#include "collective/runtime/group/async_calls.h"
 #include "collective/runtime/group/communicator.h"
 #include "collective/runtime/offload/offloaded_group.h"
 #include "collective/transport/rendezvous/rendezvous.h"
 #include "collective/transport/stores/folder_meeting.h"
 #include "collective/transport/stores/tcp_store.h"
 
-using espalier::Error;
-using espalier::ErrorCode;
 using espalier::Result;
+using espalier::client::Alone;
+using espalier::client::CallOfGroup;
+using espalier::client::CheckKind;
+using espalier::client::Guard;
 using espalier::client::JobGroup;
 using espalier::client::JobOptions;
+using espalier::client::Keep;
+using espalier::client::Make;
+using espalier::client::MeetingPlace;
+using espalier::client::Post;
 using espalier::client::Refuse;
+using espalier::client::RefusedBy;
 using espalier::client::ToOptions;
 using espalier::client::ToPlan;
+using espalier::client::Wrap;
+using espalier::client::WrapPlain;
 using espalier::program::CollectiveKind;
 using espalier::reduce::DataType;
 using espalier::reduce::ReduceOp;
@@ -40,97 +46,7 @@ static_assert(static_cast<int>(CollectiveKind::kAllGather) == ESPALIER_ALLGATHER
               static_cast<int>(CollectiveKind::kBroadcast) == ESPALIER_BROADCAST &&
               static_cast<int>(CollectiveKind::kCustom) == ESPALIER_CUSTOM);
 
-struct espalier_comm {
-  std::atomic<bool> is_in_call = false;  // of some thread
-  std::unique_ptr<espalier::transport::FolderMeeting> meeting;
-  std::unique_ptr<espalier::transport::RendezvousStore> store;
-  std::unique_ptr<Group> group;
-  std::unique_ptr<espalier::runtime::AsyncCalls> posted;  // destroyed before the group
-  std::string error;
-};
-
 namespace {
-
-int ErrnoOf(ErrorCode code) {
-  switch (code) {
-    case ErrorCode::kInvalidArgument:
-      return -EINVAL;
-    case ErrorCode::kFailedPrecondition:
-      return -EPROTO;
-    case ErrorCode::kUnavailable:
-      return -ECONNABORTED;
-    case ErrorCode::kUnsupported:
-      return -EOPNOTSUPP;
-    case ErrorCode::kResourceExhausted:
-      return -ENOMEM;
-    case ErrorCode::kAlreadyExists:
-      return -EADDRINUSE;
-    case ErrorCode::kNotFound:
-      return -ENOENT;
-    case ErrorCode::kPermissionDenied:
-      return -EACCES;
-    default:
-      return -EIO;
-  }
-}
-
-// The communicator that refused this thread's last call because another thread was in a call.
-thread_local const espalier_comm* refused_by = nullptr;
-
-int Keep(espalier_comm& comm, Error&& error) {
-  comm.error = std::move(error.message);
-  return ErrnoOf(error.code);
-}
-
-// Runs the body of a C function and turns exceptions into error codes.
-template <typename Work>
-int Shield(const espalier_comm* comm, const Work& work) {
-  if (comm == nullptr) return -EINVAL;
-  try {
-    return work();
-  } catch (const std::bad_alloc&) {
-    return -ENOMEM;
-  } catch (...) {
-    return -EIO;
-  }
-}
-
-// Runs the body of a C function that no two threads may run for a communicator. The thread that
-// comes second is refused before it touches anything.
-template <typename Work>
-int Alone(espalier_comm* comm, const Work& work) {
-  if (comm == nullptr) return -EINVAL;
-  refused_by = nullptr;
-  if (comm->is_in_call.exchange(true, std::memory_order_acquire)) {
-    refused_by = comm;
-    return -EBUSY;
-  }
-  const int done = Shield(comm, work);
-  comm->is_in_call.store(false, std::memory_order_release);
-  return done;
-}
-
-// Runs a call after all posted ones and keeps its error message.
-template <typename Call>
-int Guard(espalier_comm* comm, const Call& call) {
-  return Alone(comm, [&] {
-    comm->posted->WaitForAll();
-    Result<void> done = call(*comm->group);
-    return done ? 0 : Keep(*comm, std::move(done.error()));
-  });
-}
-
-Result<void> CheckKind(int type, int op) {
-  if (type < 0 || type >= espalier::reduce::kDataTypes) {
-    return tl::unexpected(Refuse("unknown element type (see espalier_type)"));
-  }
-  if (op < 0 || op >= espalier::reduce::kReduceOps) {
-    return tl::unexpected(Refuse("unknown reduction operation (see espalier_op)"));
-  }
-  return {};
-}
-
-using CallOfGroup = espalier::runtime::AsyncCalls::Call;
 
 // A call whose collective, type and operation are the C API's numbers.
 struct PlainCall {
@@ -186,42 +102,7 @@ int RunUnequal(espalier_comm* comm, CollectiveKind kind, const void* input, void
   });
 }
 
-// Posts the call that `make` returns.
-template <typename MakeFunction>
-int Post(espalier_comm* comm, uint64_t* request, const MakeFunction& make) {
-  if (request == nullptr) return -EINVAL;
-  return Alone(comm, [&] {
-    try {
-      Result<CallOfGroup> call = make();
-      if (!call) return Keep(*comm, std::move(call.error()));
-      *request = comm->posted->Post(std::move(*call));
-      return 0;
-    } catch (...) {
-      return -ENOMEM;
-    }
-  });
-}
-
-// Where the ranks of a group find each other.
-struct MeetingPlace {
-  std::unique_ptr<espalier::transport::FolderMeeting> meeting;    // in a folder
-  std::unique_ptr<espalier::transport::RendezvousStore> network;  // elsewhere
-
-  espalier::transport::RendezvousStore& store() const {
-    return meeting != nullptr ? meeting->store() : *network;
-  }
-};
-
 bool IsFolder(const char* store) { return !std::string_view(store).starts_with("tcp://"); }
-
-std::unique_ptr<espalier_comm> Wrap(std::unique_ptr<Group> group, MeetingPlace place = {}) {
-  auto made = std::make_unique<espalier_comm>();
-  made->meeting = std::move(place.meeting);
-  made->store = std::move(place.network);
-  made->group = std::move(group);
-  made->posted = std::make_unique<espalier::runtime::AsyncCalls>(*made->group);
-  return made;
-}
 
 Result<std::unique_ptr<espalier_comm>> JoinJob(const JobOptions& options) {
   auto group = JobGroup::Join(options);
@@ -301,32 +182,7 @@ Result<std::unique_ptr<espalier_comm>> Join(const char* store, const char* name,
   }
   auto group = Communicator::Join(place->store(), name, rank, size, *chosen);
   if (!group) return espalier::Propagate(group);
-  return Wrap(std::move(*group), std::move(*place));
-}
-
-// Hands out the communicator that `join` returns, or its error message; no exception leaves it.
-template <typename JoinFunction>
-int Make(const JoinFunction& join, espalier_comm** comm, char* error, size_t error_bytes) {
-  if (comm == nullptr) return -EINVAL;
-  *comm = nullptr;
-  refused_by = nullptr;
-  try {
-    auto made = join();
-    if (made) {
-      *comm = made->release();
-      return 0;
-    }
-    if (error != nullptr && error_bytes > 0) {
-      const size_t length = std::min(error_bytes - 1, made.error().message.size());
-      std::memcpy(error, made.error().message.data(), length);
-      error[length] = '\0';
-    }
-    return ErrnoOf(made.error().code);
-  } catch (const std::bad_alloc&) {
-    return -ENOMEM;
-  } catch (...) {
-    return -EIO;
-  }
+  return WrapPlain(std::move(*group), std::move(*place));
 }
 
 }  // namespace
@@ -354,7 +210,7 @@ void espalier_comm_destroy(espalier_comm* comm) { delete comm; }
 
 const char* espalier_comm_error(const espalier_comm* comm) {
   if (comm == nullptr) return "no communicator";
-  if (refused_by == comm) {
+  if (RefusedBy() == comm) {
     return "another thread is in a call of this communicator, and this call did nothing (make the "
            "calls from one thread at a time, or give each thread a communicator of its own)";
   }

@@ -55,7 +55,8 @@ enum espalier_type {
   ESPALIER_U8 = 7
 };
 
-/* Integers wrap around; an integer average is truncated. 16-bit floats are added in f32. */
+/* Integers wrap around. An average of integers is refused (-EINVAL), as it would lose its fraction.
+ * 16-bit floats are added in f32. */
 enum espalier_op {
   ESPALIER_SUM = 0,
   ESPALIER_PROD = 1,

@@ -54,6 +54,9 @@ class JobGroup : public runtime::Group {
   Result<void> RunUnequal(program::CollectiveKind kind, const void* input, void* output,
                           std::span<const std::size_t> counts, reduce::DataType type,
                           reduce::ReduceOp op) override;
+  Result<void> RunExchange(const runtime::Exchange& exchange) override {
+    return group_->RunExchange(exchange);
+  }
   Result<void> Use(runtime::CollectivePlan plan) override { return group_->Use(std::move(plan)); }
   Result<void*> Allocate(std::size_t bytes) override { return group_->Allocate(bytes); }
   Result<void> Release(void* memory) override { return group_->Release(memory); }

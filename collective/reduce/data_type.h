@@ -31,6 +31,11 @@ constexpr std::size_t SizeOf(DataType type) {
   return 0;
 }
 
+constexpr bool IsInteger(DataType type) {
+  return type == DataType::kI8 || type == DataType::kI32 || type == DataType::kI64 ||
+         type == DataType::kU8;
+}
+
 // "f32", "bf16", ...; "sum", "prod", "min", "max", "avg".
 std::string_view DataTypeName(DataType type);
 std::string_view ReduceOpName(ReduceOp op);

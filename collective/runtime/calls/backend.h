@@ -4,6 +4,7 @@
 
 #include "collective/runtime/calls/call_signature.h"
 #include "collective/runtime/calls/operands.h"
+#include "collective/transport/base/transport.h"
 #include "collective/transport/base/wait_limit.h"
 #include "common/base/result.h"
 
@@ -17,6 +18,17 @@ class Backend {
   virtual ~Backend() = default;
   virtual Result<void> Run(const Operands& operands, const CallSignature& call,
                            const transport::WaitLimit& limit) = 0;
+  // Enters a call whose data goes over Messages(). If ranks make different calls, this or their
+  // waits for messages give an error.
+  virtual Result<void> Enter(const CallSignature& call, const transport::WaitLimit& limit) = 0;
+  // The transport of messages between two ranks, with kMessageChannels channels that nothing else
+  // uses, from `channel` on. It lives as long as the backend.
+  struct MessagePath {
+    transport::Transport& transport;
+    int channel = 0;
+  };
+  static constexpr int kMessageChannels = 2;
+  virtual MessagePath Messages() = 0;
   // Reports a failure of the group that is already known, without waiting.
   virtual Result<void> Check() = 0;
   // Tells all ranks that this one gives up, with the cause.

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <array>
+#include <string_view>
+
 namespace espalier::runtime {
 
 Shares SharesOf(program::CollectiveKind kind, int ranks) {
@@ -25,7 +28,8 @@ std::uint32_t FingerprintOfBounds(std::span<const std::size_t> bounds) {
 transport::MessageTag ToTag(const CallSignature& call) {
   const std::uint64_t what =
       static_cast<std::uint64_t>(call.kind) | static_cast<std::uint64_t>(call.type) << 8 |
-      static_cast<std::uint64_t>(call.op) << 16 | static_cast<std::uint64_t>(call.bounds) << 32;
+      static_cast<std::uint64_t>(call.op) << 16 | static_cast<std::uint64_t>(call.exchange) << 24 |
+      static_cast<std::uint64_t>(call.bounds) << 32;
   const std::uint64_t when =
       call.sequence | static_cast<std::uint64_t>(static_cast<std::uint32_t>(call.root)) << 32;
   return {what, when, call.count, call.program};
@@ -39,7 +43,8 @@ CallSignature FromTag(const transport::MessageTag& tag) {
           .root = static_cast<std::int32_t>(tag[1] >> 32),
           .count = tag[2],
           .program = tag[3],
-          .bounds = static_cast<std::uint32_t>(tag[0] >> 32)};
+          .bounds = static_cast<std::uint32_t>(tag[0] >> 32),
+          .exchange = static_cast<ExchangeKind>(tag[0] >> 24 & 0xff)};
 }
 
 void EnterCall(transport::Transport& transport, const CallSignature& call) {
@@ -60,12 +65,31 @@ void EnterCall(transport::Transport& transport, const CallSignature& call) {
                   });
 }
 
+namespace {
+
+std::string DescribeExchange(const CallSignature& call) {
+  constexpr std::array<std::string_view, kExchangeKinds> kNames = {
+      "", "messages", "gather", "scatter", "alltoall in unequal parts", "reduction by a function"};
+  std::string text(kNames[static_cast<std::size_t>(call.exchange)]);
+  if (call.exchange == ExchangeKind::kReduction) {
+    text += fmt::format(" of {} elements of {} bytes", call.count, call.bounds);
+  } else if (call.count != 0) {
+    text += fmt::format(" of {} {}", call.count, reduce::DataTypeName(call.type));
+  }
+  if (call.root != program::kNoRoot) text += fmt::format(", root {}", call.root);
+  return text + fmt::format(", call {}", call.sequence);
+}
+
+}  // namespace
+
 std::string Describe(const CallSignature& call) {
-  if (call.kind > program::CollectiveKind::kCustom ||
+  if (static_cast<int>(call.exchange) >= kExchangeKinds ||
+      call.kind > program::CollectiveKind::kCustom ||
       static_cast<int>(call.type) >= reduce::kDataTypes ||
       static_cast<int>(call.op) >= reduce::kReduceOps) {
     return "an unknown call (another version?)";
   }
+  if (call.exchange != ExchangeKind::kNone) return DescribeExchange(call);
   std::string text =
       fmt::format("{} of {} {} ({}", program::CollectiveKindName(call.kind), call.count,
                   reduce::DataTypeName(call.type), reduce::ReduceOpName(call.op));
@@ -79,7 +103,8 @@ std::string Describe(const CallSignature& call) {
 Error MismatchError(int peer, const CallSignature& theirs, int rank, const CallSignature& ours) {
   CallSignature same_but_bounds = theirs;
   same_but_bounds.bounds = ours.bounds;
-  const bool differ_in_counts = same_but_bounds == ours && theirs.bounds != 0 && ours.bounds != 0;
+  const bool differ_in_counts = ours.exchange == ExchangeKind::kNone && same_but_bounds == ours &&
+                                theirs.bounds != 0 && ours.bounds != 0;
   return {ErrorCode::kFailedPrecondition,
           fmt::format("rank {} is in {}, but rank {} is in {}: {}", peer, Describe(theirs), rank,
                       Describe(ours),

@@ -11,6 +11,17 @@
 
 namespace espalier::runtime {
 
+// What a call does whose data goes from rank to rank as messages, without a program.
+enum class ExchangeKind : std::uint8_t {
+  kNone,      // the call is a collective of a CollectiveKind
+  kMessages,  // sends and receives of single ranks
+  kGather,
+  kScatter,
+  kAllToAll,   // in unequal parts
+  kReduction,  // by a function of the program
+};
+constexpr int kExchangeKinds = 6;
+
 // The properties of a call in which all ranks of a group must agree. Every message carries it, so
 // the first rank that receives from a peer in a different call detects the mismatch.
 struct CallSignature {
@@ -23,6 +34,8 @@ struct CallSignature {
   std::uint64_t program = 0;  // fingerprint of the program that runs it; 0: none
   // Unequal parts: the fingerprint of their bounds, and `count` is their sum. 0: equal parts.
   std::uint32_t bounds = 0;
+  // If set, `kind` and `op` mean nothing, and `bounds` is the size of an element of kReduction.
+  ExchangeKind exchange = ExchangeKind::kNone;
 
   bool operator==(const CallSignature&) const = default;
 };

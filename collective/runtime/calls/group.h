@@ -6,6 +6,7 @@
 #include "collective/program/collective_spec.h"
 #include "collective/reduce/data_type.h"
 #include "collective/runtime/calls/collective_plan.h"
+#include "collective/runtime/calls/exchange.h"
 #include "common/base/result.h"
 
 namespace espalier::runtime {
@@ -34,6 +35,19 @@ class Group {
   virtual Result<void> RunUnequal(program::CollectiveKind kind, const void* input, void* output,
                                   std::span<const std::size_t> counts, reduce::DataType type,
                                   reduce::ReduceOp op) = 0;
+  // Runs an exchange. Collective ones (exchange.h) are calls of the group like all others. Messages
+  // are no such calls: a send and a receive match by their ranks and tag, in the order in which the
+  // sender made them. A send returns when its buffer is free again. It may wait for its receive, so
+  // the receiver makes no call before it for which the sender is needed.
+  // Errors, beyond those of calls: those of CheckExchange, which leave the group unaffected;
+  // kFailedPrecondition, with both ranks and sizes, if a block has another size than its receiver
+  // expects; kResourceExhausted if a peer has sent too much under tags that nobody has received
+  // (MessageExchange); kUnsupported.
+  virtual Result<void> RunExchange(const Exchange& /*exchange*/) {
+    return Fail(ErrorCode::kUnsupported,
+                "this group cannot exchange messages, as a controller's job or the offload service "
+                "makes its calls (create a group through a store, without offload)");
+  }
   // Puts a plan in force for calls of its collective and root whose size is in its program's range.
   // It replaces the previous plan for that collective. All ranks call it between the same two
   // calls, with the same program and generation. It returns when all ranks have called it and the

@@ -70,6 +70,14 @@ Result<void> CheckOperands(program::CollectiveKind kind, const Operands& operand
   if (is_rooted && (root < 0 || root >= size)) {
     return Refuse(fmt::format("root {} is not a rank (the group has {} ranks)", root, size));
   }
+  const bool reduces = kind == CollectiveKind::kAllReduce || kind == CollectiveKind::kReduce ||
+                       kind == CollectiveKind::kReduceScatter;
+  if (reduces && operands.op == reduce::ReduceOp::kAvg && reduce::IsInteger(operands.type)) {
+    return Refuse(
+        fmt::format("an average of {} would lose its fraction (sum the elements and "
+                    "divide them, or average floats)",
+                    reduce::DataTypeName(operands.type)));
+  }
   if (operands.elements == 0 || kind == CollectiveKind::kBarrier) return {};
   if (kind == CollectiveKind::kBroadcast && operands.input != operands.output) {
     return Refuse("a broadcast needs the same buffer as input and output");

@@ -36,6 +36,8 @@ constexpr std::array kHierarchical = {
     Hierarchical{CollectiveKind::kAllReduce, "allreduce-bcube"},
     Hierarchical{CollectiveKind::kAllGather, "allgather-hierarchical"},
     Hierarchical{CollectiveKind::kReduceScatter, "reduce-scatter-hierarchical"},
+    Hierarchical{CollectiveKind::kBroadcast, "broadcast-hierarchical"},
+    Hierarchical{CollectiveKind::kReduce, "reduce-hierarchical"},
     Hierarchical{CollectiveKind::kAllToAll, "alltoall-two-step"}};
 
 std::span<const std::string_view> FlatCandidatesOf(CollectiveKind kind, int ranks) {

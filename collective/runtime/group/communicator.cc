@@ -27,9 +27,6 @@ using program::CollectiveKind;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// The channels of programs between two ranks of a host, for each connection.
-constexpr int kHostChannels = 8;
-
 tl::unexpected<Error> Refuse(std::string message) {
   return Fail(ErrorCode::kInvalidArgument, std::move(message));
 }
@@ -62,7 +59,7 @@ Result<std::unique_ptr<transport::Transport>> JoinTransport(transport::Rendezvou
                                                             transport::Deadline deadline) {
   if (options.medium == Medium::kHosts) {
     transport::HostsOptions both;
-    both.channels = kHostChannels * options.connections;
+    both.channels = ProgramCollectives::ChannelsOf(options.connections) + Backend::kMessageChannels;
     both.tcp.address = options.address;
     both.tcp.members = options.members;
     both.tcp.memory = options.memory;
@@ -159,6 +156,7 @@ Communicator::Communicator(transport::RendezvousStore& store, std::string name,
     : store_(store),
       name_(std::move(name)),
       backend_(std::move(backend)),
+      exchange_(backend_->Messages()),
       rank_(rank),
       size_(size),
       options_(options),
@@ -222,6 +220,24 @@ Result<void> Communicator::Call(CollectiveKind kind, const Operands& operands, i
   auto done = WithinMemory(rank_, [&] {
     return plan != nullptr ? plan->Run(operands, call, limit)
                            : backend_->Run(operands, call, limit);
+  });
+  if (!done) return tl::unexpected(GiveUp(std::move(done.error())));
+  return done;
+}
+
+Result<void> Communicator::RunExchange(const Exchange& exchange) {
+  if (failure_) return tl::unexpected(*failure_);
+  if (is_interrupted_) return tl::unexpected(GiveUp({}));
+  auto checked = CheckExchange(exchange, size_, rank_);
+  if (checked) checked = exchange_.CheckOwn(exchange);
+  if (!checked) return checked;
+  const bool is_collective = exchange.kind != ExchangeKind::kMessages;
+  const CallSignature call = SignatureOf(exchange, calls_);
+  if (is_collective) ++calls_;
+  const transport::WaitLimit limit = OfOneCall();
+  auto done = WithinMemory(rank_, [&]() -> Result<void> {
+    auto entered = is_collective ? backend_->Enter(call, limit) : Result<void>();
+    return entered ? exchange_.Run(exchange, call, limit) : entered;
   });
   if (!done) return tl::unexpected(GiveUp(std::move(done.error())));
   return done;

@@ -16,8 +16,10 @@
 #include "collective/program/collective_spec.h"
 #include "collective/reduce/data_type.h"
 #include "collective/runtime/calls/backend.h"
+#include "collective/runtime/calls/exchange.h"
 #include "collective/runtime/calls/group.h"
 #include "collective/runtime/calls/medium.h"
+#include "collective/runtime/exchange/message_exchange.h"
 #include "collective/runtime/program/active_plan.h"
 #include "collective/transport/base/rendezvous_store.h"
 #include "collective/transport/base/send_observer.h"
@@ -109,6 +111,7 @@ class Communicator : public Group {
   Result<void> RunUnequal(program::CollectiveKind kind, const void* input, void* output,
                           std::span<const std::size_t> counts, reduce::DataType type,
                           reduce::ReduceOp op) override;
+  Result<void> RunExchange(const Exchange& exchange) override;
   // The generation of the plan in force for that collective; 0: none.
   std::uint64_t GenerationOf(program::CollectiveKind kind) const;
 
@@ -120,6 +123,15 @@ class Communicator : public Group {
   Result<void> Release(void* memory) override;
 
   void Interrupt(const Error& cause) override;
+
+  // For groups that are made of this one (split.h, reform.h).
+  transport::RendezvousStore& store() const { return store_; }
+  const std::string& name() const { return name_; }
+  const CommunicatorOptions& options() const { return options_; }
+  // The number of calls that all ranks have begun.
+  std::uint32_t calls() const { return calls_; }
+  // Whether a rank has certainly ended or left; false if that is unknown. Also after a failure.
+  bool HasLost(int peer) const { return backend_->Messages().transport.HasLost(peer); }
 
  private:
   Communicator(transport::RendezvousStore& store, std::string name,
@@ -139,6 +151,7 @@ class Communicator : public Group {
   transport::RendezvousStore& store_;
   std::string name_;
   std::unique_ptr<Backend> backend_;
+  MessageExchange exchange_;  // over the backend's transport
   int rank_;
   int size_;
   CommunicatorOptions options_;

@@ -186,10 +186,11 @@ Result<RetryingGroup::Standing> RetryingGroup::AgreeOnCall(bool has_result, bool
 }
 
 Result<void> RetryingGroup::Try(const Call& call, bool& has_result) {
-  auto done = call.counts ? group_->RunUnequal(call.kind, call.input, call.output, *call.counts,
-                                               call.type, call.op)
-                          : group_->Run(call.kind, call.input, call.output, call.count, call.type,
-                                        call.op, call.root);
+  auto done = call.exchange ? group_->RunExchange(*call.exchange)
+              : call.counts ? group_->RunUnequal(call.kind, call.input, call.output, *call.counts,
+                                                 call.type, call.op)
+                            : group_->Run(call.kind, call.input, call.output, call.count, call.type,
+                                          call.op, call.root);
   if (!done) return done;
   has_result = true;
   return AgreeOnPlans(calls_);
@@ -198,14 +199,29 @@ Result<void> RetryingGroup::Try(const Call& call, bool& has_result) {
 Result<void> RetryingGroup::Run(CollectiveKind kind, const void* input, void* output,
                                 std::size_t count, reduce::DataType type, reduce::ReduceOp op,
                                 int root) {
-  return Do({kind, input, output, count, type, op, root, {}});
+  return Do({kind, input, output, count, type, op, root, {}, nullptr});
 }
 
 Result<void> RetryingGroup::RunUnequal(CollectiveKind kind, const void* input, void* output,
                                        std::span<const std::size_t> counts, reduce::DataType type,
                                        reduce::ReduceOp op) {
   const std::size_t all = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
-  return Do({kind, input, output, all, type, op, program::kNoRoot, counts});
+  return Do({kind, input, output, all, type, op, program::kNoRoot, counts, nullptr});
+}
+
+// An exchange keeps its input: it receives elsewhere, or a rank gives itself what is there already.
+// So its call has no elements that could be lost.
+Result<void> RetryingGroup::RunExchange(const Exchange& exchange) {
+  if (exchange.kind == ExchangeKind::kMessages) return Group::RunExchange(exchange);
+  return Do({.kind = CollectiveKind::kCustom,
+             .input = nullptr,
+             .output = nullptr,
+             .count = 0,
+             .type = exchange.type,
+             .op = reduce::ReduceOp::kSum,
+             .root = exchange.root,
+             .counts = {},
+             .exchange = &exchange});
 }
 
 Result<void> RetryingGroup::Do(const Call& call) {

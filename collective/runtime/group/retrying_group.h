@@ -46,6 +46,8 @@ class RetryingGroup : public Group {
   Result<void> RunUnequal(program::CollectiveKind kind, const void* input, void* output,
                           std::span<const std::size_t> counts, reduce::DataType type,
                           reduce::ReduceOp op) override;
+  // As Group. Collective exchanges only, because messages of single ranks end in no agreement.
+  Result<void> RunExchange(const Exchange& exchange) override;
   // As Group. Afterwards this plan is in force, or a later one that all ranks have been offered.
   // Errors: kFailedPrecondition if ranks pass different plans.
   Result<void> Use(CollectivePlan plan) override;
@@ -78,6 +80,7 @@ class RetryingGroup : public Group {
     reduce::ReduceOp op;
     int root;
     std::optional<std::span<const std::size_t>> counts;  // of unequal parts
+    const Exchange* exchange = nullptr;                  // instead of all other members
   };
   // The outcome of a broken call, as all ranks agree in the next group.
   enum class Fate { kDone, kToDo, kLost };

@@ -70,6 +70,12 @@ Result<void> ProgramCollectives::Run(const Operands& operands, const CallSignatu
   return (*interpreter)->Run(operands, call, limit);
 }
 
+Result<void> ProgramCollectives::Enter(const CallSignature& call,
+                                       const transport::WaitLimit& /*limit*/) {
+  EnterCall(*transport_, call);
+  return {};
+}
+
 Result<std::byte*> ProgramCollectives::Allocate(std::size_t /*bytes*/) {
   return Fail(ErrorCode::kUnsupported,
               "registered buffers need shared memory or the offload service");

@@ -34,12 +34,20 @@ class ProgramCollectives : public Backend {
 
   Result<void> Run(const Operands& operands, const CallSignature& call,
                    const transport::WaitLimit& limit) override;
+  Result<void> Enter(const CallSignature& call, const transport::WaitLimit& limit) override;
+  MessagePath Messages() override { return {*transport_, ChannelsOf(connections_)}; }
+  // The most channels of the programs between two ranks of a group with so many connections. The
+  // channels of messages come after them.
+  static int ChannelsOf(int connections) { return kChannels * connections; }
   Result<void> Check() override { return transport_->Check(); }
   void Abort(const Error& cause) override { transport_->Abort(cause); }
   Result<std::byte*> Allocate(std::size_t bytes) override;
   Result<void> Release(std::byte* memory) override;
 
  private:
+  // The channels of programs between two ranks, for each connection.
+  static constexpr int kChannels = 8;
+
   Result<Interpreter*> Find(std::string_view algorithm, int root, int instances,
                             transport::Deadline deadline);
   Result<std::string_view> Choose(program::CollectiveKind kind, const Operands& operands);

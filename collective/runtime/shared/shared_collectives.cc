@@ -14,11 +14,31 @@ using program::CollectiveKind;
 // How long a failed call waits for ranks that still use its memory.
 constexpr std::chrono::seconds kWithdrawal(5);
 
+// There are slots for each two ranks, so they are smaller in large groups.
+transport::ShmOptions MessageOptions(int size) {
+  constexpr int kFew = 16;
+  constexpr int kSome = 128;
+  transport::ShmOptions options;
+  options.channels = Backend::kMessageChannels;
+  options.slot_bytes = size <= kFew ? 64 << 10 : size <= kSome ? 16 << 10 : 4 << 10;
+  if (size > kSome) options.slots = 2;
+  return options;
+}
+
+// Where the slots of messages begin in the group's memory.
+std::size_t AreasOf(int size) {
+  const std::size_t bytes = sizeof(RankArea) * static_cast<std::size_t>(std::max(size, 0));
+  return (bytes + kPage - 1) / kPage * kPage;
+}
+
 }  // namespace
 
 SharedCollectives::SharedCollectives(std::unique_ptr<transport::SharedGroup> group,
                                      const Costs& costs, std::optional<SharedProtocolKind> forced)
     : context_(std::move(group)),
+      messages_(transport::MakeShm(context_.group(),
+                                   context_.group().memory() + AreasOf(context_.size()),
+                                   MessageOptions(context_.size()))),
       choice_(context_, costs, forced),
       exchange_(context_),
       small_(context_),
@@ -28,7 +48,7 @@ SharedCollectives::SharedCollectives(std::unique_ptr<transport::SharedGroup> gro
       staged_streaming_(context_, exchange_, reduce::Stores::kStreaming) {}
 
 std::size_t SharedCollectives::MemoryOf(int size) {
-  return sizeof(RankArea) * static_cast<std::size_t>(std::max(size, 0));
+  return AreasOf(size) + transport::ShmMemoryOf(std::max(size, 0), MessageOptions(size));
 }
 
 Result<void> SharedCollectives::Run(const Operands& operands, const CallSignature& call,
@@ -45,8 +65,16 @@ Result<void> SharedCollectives::Run(const Operands& operands, const CallSignatur
                           done.error().message, *reaches));
 }
 
-Result<void> SharedCollectives::Enter(const Operands& operands, const CallSignature& call,
-                                      bool is_small) {
+Result<void> SharedCollectives::Enter(const CallSignature& call,
+                                      const transport::WaitLimit& limit) {
+  context_.Begin({}, call, limit);
+  context_.call_of(context_.rank()).tag = ToTag(call);
+  context_.Arrive();
+  return context_.AwaitArrivals();
+}
+
+Result<void> SharedCollectives::EnterWith(const Operands& operands, const CallSignature& call,
+                                          bool is_small) {
   context_.call_of(context_.rank()).tag = ToTag(call);
   if (is_small) {
     small_.Place(operands);
@@ -75,7 +103,7 @@ void SharedCollectives::DescribeCall(const Operands& operands, const CallSignatu
 
 Result<void> SharedCollectives::RunCall(const Operands& operands, const CallSignature& call) {
   const bool is_small = choice_.IsSmall(operands, call);
-  auto entered = Enter(operands, call, is_small);
+  auto entered = EnterWith(operands, call, is_small);
   if (!entered) return entered;
   if (is_small) return small_.Run(operands, call);
   if (zero_copy_.CanServe(call)) return RunWithRemoteAccess(zero_copy_, operands, call);

@@ -15,6 +15,7 @@
 #include "collective/runtime/shared/staged_collectives.h"
 #include "collective/runtime/shared/zero_copy_collectives.h"
 #include "collective/transport/shm/shared_group.h"
+#include "collective/transport/shm/shm_transport.h"
 
 namespace espalier::runtime {
 
@@ -37,7 +38,8 @@ namespace espalier::runtime {
 // Among staged, streaming and single-copy, online tuning chooses for long calls
 // (protocol_choice.h).
 //
-// Memory beyond the caller's: 4 slots of 1 MiB and 2 small ones for each rank, as far as used.
+// Memory beyond the caller's: 4 slots of 1 MiB and 2 small ones for each rank, and the slots of
+// messages between two ranks, as far as used.
 // A failed call returns when no other rank reads or writes its memory any more. It waits at most 5
 // s for a rank that is stopped, and its error then names that rank. Waiting: spins for some
 // microseconds if every rank has a core, then yields, then sleeps.
@@ -52,6 +54,8 @@ class SharedCollectives : public Backend {
 
   Result<void> Run(const Operands& operands, const CallSignature& call,
                    const transport::WaitLimit& limit) override;
+  Result<void> Enter(const CallSignature& call, const transport::WaitLimit& limit) override;
+  MessagePath Messages() override { return {*messages_, 0}; }
   Result<void> Check() override { return context_.group().CheckPeers(); }
   void Abort(const Error& cause) override { context_.group().Abort(cause); }
   Result<std::byte*> Allocate(std::size_t bytes) override {
@@ -63,7 +67,7 @@ class SharedCollectives : public Backend {
   Result<void> RunCall(const Operands& operands, const CallSignature& call);
   // Writes this rank's description of a call that is not small.
   void DescribeCall(const Operands& operands, const CallSignature& call);
-  Result<void> Enter(const Operands& operands, const CallSignature& call, bool is_small);
+  Result<void> EnterWith(const Operands& operands, const CallSignature& call, bool is_small);
   // Runs a long call by the protocol that all ranks take.
   Result<void> RunLong(const Operands& operands, const CallSignature& call,
                        SharedProtocolKind protocol);
@@ -71,6 +75,7 @@ class SharedCollectives : public Backend {
                                    const CallSignature& call);
 
   SharedContext context_;
+  std::unique_ptr<transport::Transport> messages_;  // in the group's memory
   ProtocolChoice choice_;
   PieceExchange exchange_;
   SmallCollectives small_;

@@ -138,6 +138,9 @@ class Transport {
   virtual Result<void> Flush(Deadline deadline) = 0;
   // Reports the failure of a connected peer that is already known, without waiting.
   virtual Result<void> Check() { return {}; }
+  // Whether the process of a connected peer has certainly ended, or has left the group; false if
+  // that is unknown. It neither waits nor receives, so it may be called after a failure.
+  virtual bool HasLost(int /*peer*/) { return false; }
   // Tells every peer, on a best-effort basis, that this rank gives up, with the cause.
   virtual void Abort(const Error& cause) = 0;
 };

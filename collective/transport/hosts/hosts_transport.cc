@@ -104,6 +104,10 @@ class HostsTransport : public Transport {
     }
     return network_->Check();
   }
+  bool HasLost(int peer) override {
+    return IsLocal(peer) && peer != rank_ ? local_->HasLost(Within({peer}).peer)
+                                          : network_->HasLost(peer);
+  }
   void Abort(const Error& cause) override {
     if (local_) local_->Abort(cause);
     network_->Abort(cause);

@@ -166,6 +166,14 @@ Result<UniqueFd> Listen(const SocketAddress& address) {
   return socket;
 }
 
+Result<std::shared_ptr<const UniqueFd>> ListenOn(const std::string& address, std::uint16_t port) {
+  auto place = ParseAddress(address, port);
+  if (!place) return Propagate(place);
+  auto socket = Listen(*place);
+  if (!socket) return Propagate(socket);
+  return std::make_shared<const UniqueFd>(std::move(*socket));
+}
+
 Result<std::uint16_t> LocalPort(int socket) {
   SocketAddress address;
   address.length = sizeof(address.storage);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "collective/transport/base/send_observer.h"
@@ -25,6 +26,8 @@ struct SocketAddress {
 Result<SocketAddress> ParseAddress(const std::string& digits, std::uint16_t port);
 // Errors of all functions below: kUnavailable; kAlreadyExists for a port that is in use.
 Result<UniqueFd> Listen(const SocketAddress& address);
+// Listens on that port of the address (0: any port). Errors: also kInvalidArgument.
+Result<std::shared_ptr<const UniqueFd>> ListenOn(const std::string& address, std::uint16_t port);
 Result<std::uint16_t> LocalPort(int socket);
 // The addresses and ports of a connected socket.
 Result<ConnectionEnds> EndsOf(int socket);

@@ -368,6 +368,10 @@ bool SharedGroup::HasDied(int peer) const {
   return ::fcntl(lock_.get(), F_OFD_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
 }
 
+bool SharedGroup::HasGone(int peer) const {
+  return header().presence[peer] == Header::kLeft || HasDied(peer);
+}
+
 std::string SharedGroup::DescribeLeavers() const {
   std::string leavers;
   for (int peer = 0; peer < size_; ++peer) {

@@ -90,6 +90,8 @@ class SharedGroup {
   Result<void> Await(Counter& counter, std::uint32_t seen, Deadline deadline);
   // Errors: kUnavailable if a rank has died; the cause with which a rank has aborted.
   Result<void> CheckPeers();
+  // Whether a rank has died or has left in order.
+  bool HasGone(int peer) const;
   // Ends the group for all ranks. If several ranks abort, all get the first cause.
   void Abort(const Error& cause);
 

@@ -81,8 +81,10 @@ class RingInbox : public Inbox {
 // The memory holds a signal for each rank, then the rings by sender, receiver and channel.
 class ShmTransport : public Transport {
  public:
-  ShmTransport(std::unique_ptr<SharedGroup> group, const ShmOptions& options)
-      : group_(std::move(group)), options_(options) {}
+  // `owned`: the group if it has no other owner; `memory`: MemoryBytes of its memory.
+  ShmTransport(SharedGroup& group, std::byte* memory, const ShmOptions& options,
+               std::unique_ptr<SharedGroup> owned = nullptr)
+      : owned_(std::move(owned)), group_(&group), memory_(memory), options_(options) {}
 
   static std::size_t ConnectionBytes(const ShmOptions& options) {
     return kRingBytes + static_cast<std::size_t>(options.slots) * options.slot_bytes;
@@ -142,6 +144,7 @@ class ShmTransport : public Transport {
     return changed;
   }
   Result<void> Check() override { return group_->CheckPeers(); }
+  bool HasLost(int peer) override { return group_->HasGone(peer); }
   // Committed messages lie in memory that outlives this rank as long as a peer lives.
   Result<void> Flush(Deadline /*deadline*/) override { return {}; }
   void Abort(const Error& cause) override {
@@ -155,11 +158,11 @@ class ShmTransport : public Transport {
     std::unique_ptr<RingInbox> inbox;
   };
 
-  Signal& signal(int rank) { return reinterpret_cast<Signal*>(group_->memory())[rank]; }
+  Signal& signal(int rank) { return reinterpret_cast<Signal*>(memory_)[rank]; }
   std::pair<Ring*, std::byte*> At(int sender, int receiver, int channel) {
     const int index = (sender * size() + receiver) * options_.channels + channel;
-    std::byte* begin = group_->memory() + SignalBytes(size()) +
-                       static_cast<std::size_t>(index) * ConnectionBytes(options_);
+    std::byte* begin =
+        memory_ + SignalBytes(size()) + static_cast<std::size_t>(index) * ConnectionBytes(options_);
     return {reinterpret_cast<Ring*>(begin), begin + kRingBytes};
   }
   Connection& Find(Endpoint endpoint) {
@@ -169,7 +172,9 @@ class ShmTransport : public Transport {
     return found->second;
   }
 
-  std::unique_ptr<SharedGroup> group_;
+  std::unique_ptr<SharedGroup> owned_;
+  SharedGroup* group_;
+  std::byte* memory_;
   ShmOptions options_;
   std::map<Endpoint, Connection> connections_;
   std::uint32_t seen_ = 0;
@@ -190,7 +195,17 @@ Result<std::unique_ptr<Transport>> JoinShm(RendezvousStore& store, const std::st
   auto group = SharedGroup::Join(store, name, rank, size, ShmTransport::MemoryBytes(size, options),
                                  deadline, options.names);
   if (!group) return Propagate(group);
-  return std::make_unique<ShmTransport>(std::move(*group), options);
+  SharedGroup& joined = **group;
+  return std::make_unique<ShmTransport>(joined, joined.memory(), options, std::move(*group));
+}
+
+std::size_t ShmMemoryOf(int size, const ShmOptions& options) {
+  return ShmTransport::MemoryBytes(size, options);
+}
+
+std::unique_ptr<Transport> MakeShm(SharedGroup& group, std::byte* memory,
+                                   const ShmOptions& options) {
+  return std::make_unique<ShmTransport>(group, memory, options);
 }
 
 }  // namespace espalier::transport

@@ -29,4 +29,11 @@ Result<std::unique_ptr<Transport>> JoinShm(RendezvousStore& store, const std::st
                                            int rank, int size, const ShmOptions& options,
                                            Deadline deadline);
 
+// The same in memory of a group that its ranks have joined for other uses, too: ShmMemoryOf zeroed
+// bytes of it, aligned to pages, which the transport uses alone. The group must outlive the
+// transport.
+std::size_t ShmMemoryOf(int size, const ShmOptions& options);
+std::unique_ptr<Transport> MakeShm(SharedGroup& group, std::byte* memory,
+                                   const ShmOptions& options);
+
 }  // namespace espalier::transport

@@ -28,23 +28,41 @@ std::string FileName(const std::string& key) {
 
 }  // namespace
 
-Result<void> FileStore::Set(const std::string& key, const std::string& value,
-                            Deadline /*deadline*/) {
-  std::error_code code;
-  const fs::path path = folder_ / FileName(key);
+Result<fs::path> FileStore::Write(const fs::path& path, const std::string& value) {
   const fs::path fresh = fmt::format("{}.{}.{}", path.string(), ::getpid(), ::gettid());
   std::ofstream stream(fresh, std::ios::binary);
   stream << value;
   stream.close();
-  if (!stream) {
-    return Fail(ErrorCode::kUnavailable,
-                fmt::format("{}: cannot write: {}", fresh.string(), std::strerror(errno)));
-  }
-  fs::rename(fresh, path, code);
+  if (stream) return fresh;
+  return Fail(ErrorCode::kUnavailable,
+              fmt::format("{}: cannot write: {}", fresh.string(), std::strerror(errno)));
+}
+
+Result<void> FileStore::Set(const std::string& key, const std::string& value,
+                            Deadline /*deadline*/) {
+  std::error_code code;
+  const fs::path path = folder_ / FileName(key);
+  auto fresh = Write(path, value);
+  if (!fresh) return Propagate(fresh);
+  fs::rename(*fresh, path, code);
   if (code) {
     return Fail(ErrorCode::kUnavailable, fmt::format("{}: {}", path.string(), code.message()));
   }
   return {};
+}
+
+// A hard link is made for one of several ranks only, also on network file systems.
+Result<std::string> FileStore::SetOnce(const std::string& key, const std::string& value,
+                                       Deadline deadline) {
+  std::error_code linked;
+  std::error_code removed;
+  const fs::path path = folder_ / FileName(key);
+  auto fresh = Write(path, value);
+  if (!fresh) return Propagate(fresh);
+  fs::create_hard_link(*fresh, path, linked);
+  fs::remove(*fresh, removed);
+  if (!linked || linked == std::errc::file_exists) return Get(key, deadline);
+  return Fail(ErrorCode::kUnavailable, fmt::format("{}: {}", path.string(), linked.message()));
 }
 
 Result<std::string> FileStore::Get(const std::string& key, Deadline deadline) {

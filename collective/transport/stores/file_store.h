@@ -17,8 +17,13 @@ class FileStore : public RendezvousStore {
   explicit FileStore(std::filesystem::path folder) : folder_(std::move(folder)) {}
   Result<void> Set(const std::string& key, const std::string& value, Deadline deadline) override;
   Result<std::string> Get(const std::string& key, Deadline deadline) override;
+  Result<std::string> SetOnce(const std::string& key, const std::string& value,
+                              Deadline deadline) override;
 
  private:
+  // Writes a value to a file of this thread, from which it can be put in its place at once.
+  Result<std::filesystem::path> Write(const std::filesystem::path& path, const std::string& value);
+
   std::filesystem::path folder_;
 };
 

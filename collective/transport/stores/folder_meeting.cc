@@ -76,6 +76,10 @@ class RunStore : public RendezvousStore {
   Result<std::string> Get(const std::string& key, Deadline deadline) override {
     return store_.Get(run_ + '/' + key, deadline);
   }
+  Result<std::string> SetOnce(const std::string& key, const std::string& value,
+                              Deadline deadline) override {
+    return store_.SetOnce(run_ + '/' + key, value, deadline);
+  }
 
  private:
   FileStore& store_;

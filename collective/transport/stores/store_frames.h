@@ -22,6 +22,7 @@ inline constexpr std::uint32_t kMaxStoreKeyBytes = 1024;
 inline constexpr std::uint32_t kMaxStoreValueBytes = 64 << 10;
 inline constexpr char kSetValue = 's';
 inline constexpr char kGetValue = 'g';
+inline constexpr char kSetOnce = 'o';    // the answer is the value that the key has
 inline constexpr char kComeAgain = 'a';  // an answer: the key is not of the group that is served
 inline constexpr std::string_view kStoreAsks = "espalier store 2 ask";
 inline constexpr std::string_view kStoreAnswers = "espalier store 2 answer";
@@ -32,9 +33,10 @@ struct StoreGreeting {
   std::uint32_t is_keyed = 0;
   Nonce nonce = {};
 };
-// The header of a request, which is followed by the key and, for kSetValue, the value; and of an
-// answer, which is followed by the value. The code is HMAC(job key, purpose, server's nonce, the
-// request or answer without its code). The frame's nonce is the client's; an answer repeats it.
+// The header of a request, which is followed by the key and, for kSetValue and kSetOnce, the value;
+// and of an answer, which is followed by the value. The code is HMAC(job key, purpose, server's
+// nonce, the request or answer without its code). The frame's nonce is the client's; an answer
+// repeats it.
 struct StoreFrame {
   std::uint32_t magic = kStoreMagic;
   std::uint32_t kind = 0;

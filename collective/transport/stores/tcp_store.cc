@@ -69,6 +69,10 @@ class ServedStore : public RendezvousStore {
   Result<std::string> Get(const std::string& key, Deadline deadline) override {
     return store_->Get(key, deadline);
   }
+  Result<std::string> SetOnce(const std::string& key, const std::string& value,
+                              Deadline deadline) override {
+    return store_->SetOnce(key, value, deadline);
+  }
 
  private:
   std::unique_ptr<TcpStoreServer> server_;
@@ -176,6 +180,11 @@ Result<void> TcpStore::Set(const std::string& key, const std::string& value, Dea
 
 Result<std::string> TcpStore::Get(const std::string& key, Deadline deadline) {
   return Ask(kGetValue, key, {}, deadline);
+}
+
+Result<std::string> TcpStore::SetOnce(const std::string& key, const std::string& value,
+                                      Deadline deadline) {
+  return Ask(kSetOnce, key, value, deadline);
 }
 
 Result<IpAddress> AddressTowardsStore(const std::string& place) {

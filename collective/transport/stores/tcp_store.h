@@ -61,6 +61,8 @@ class TcpStore : public RendezvousStore {
                                               const GroupCredentials& members);
   Result<void> Set(const std::string& key, const std::string& value, Deadline deadline) override;
   Result<std::string> Get(const std::string& key, Deadline deadline) override;
+  Result<std::string> SetOnce(const std::string& key, const std::string& value,
+                              Deadline deadline) override;
 
  private:
   TcpStore(const SocketAddress& server, std::string name, const std::optional<JobKey>& key)

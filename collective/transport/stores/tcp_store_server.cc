@@ -233,7 +233,8 @@ bool Server::AnswerTo(Client& client) {
   StoreFrame frame;
   std::memcpy(&frame, client.received.data(), sizeof(frame));
   const bool is_set = frame.kind == static_cast<std::uint32_t>(kSetValue);
-  const bool is_known = is_set || frame.kind == static_cast<std::uint32_t>(kGetValue);
+  const bool is_once = frame.kind == static_cast<std::uint32_t>(kSetOnce);
+  const bool is_known = is_set || is_once || frame.kind == static_cast<std::uint32_t>(kGetValue);
   if (frame.magic != kStoreMagic || !is_known || frame.key_bytes > kMaxStoreKeyBytes ||
       frame.value_bytes > kMaxStoreValueBytes) {
     return false;
@@ -256,6 +257,11 @@ bool Server::AnswerTo(Client& client) {
   if (is_set) {
     if (!StoreValue(key, value)) return false;
     Reply(client, kSetValue, MakeValue({}));
+    return true;
+  }
+  if (is_once) {
+    if (!values_.contains(key) && !StoreValue(key, value)) return false;
+    Reply(client, kSetOnce, values_.find(key)->second);
     return true;
   }
   const auto found = values_.find(key);

@@ -37,4 +37,9 @@ std::optional<std::string> TcpConnection::Ending() const {
   return fmt::format("rank {} is gone: {}", peer_, link_.why_broken());
 }
 
+bool TcpConnection::HasHungUp() const {
+  pollfd polled = {.fd = link_.socket(), .events = POLLRDHUP, .revents = 0};
+  return link_.socket() >= 0 && ::poll(&polled, 1, 0) > 0;
+}
+
 }  // namespace espalier::transport

@@ -32,6 +32,8 @@ class TcpConnection {
   std::optional<std::string> Failure() const;
   // The reason why nothing more will come on it, whether or not anything is needed.
   std::optional<std::string> Ending() const;
+  // Whether the peer has closed its end, by itself or as its process has ended. Reads nothing.
+  bool HasHungUp() const;
 
  private:
   TcpLink link_;

@@ -108,6 +108,11 @@ class TcpTransport : public Transport {
   Result<bool> TryWait(std::chrono::microseconds patience) override;
   Result<void> Flush(Deadline deadline) override;
   Result<void> Check() override;
+  bool HasLost(int peer) override {
+    return std::ranges::any_of(connections_, [peer](const auto& entry) {
+      return entry.first.endpoint.peer == peer && entry.second->HasHungUp();
+    });
+  }
   void Abort(const Error& cause) override {
     for (auto& [key, connection] : connections_) connection->sender().SendAbort(cause.message);
   }
@@ -472,14 +477,6 @@ Result<void> TcpTransport::Flush(Deadline deadline) {
 }
 
 }  // namespace
-
-Result<std::shared_ptr<const UniqueFd>> ListenOn(const std::string& address, std::uint16_t port) {
-  auto place = ParseAddress(address, port);
-  if (!place) return Propagate(place);
-  auto socket = Listen(*place);
-  if (!socket) return Propagate(socket);
-  return std::make_shared<const UniqueFd>(std::move(*socket));
-}
 
 Result<std::unique_ptr<Transport>> JoinTcp(RendezvousStore& store, const std::string& name,
                                            int rank, int size, const TcpOptions& options) {

@@ -78,8 +78,4 @@ struct TcpOptions {
 Result<std::unique_ptr<Transport>> JoinTcp(RendezvousStore& store, const std::string& name,
                                            int rank, int size, const TcpOptions& options);
 
-// Opens a socket that listens on that port of the address (0: any port).
-// Errors: kInvalidArgument; kAlreadyExists for a port in use; kUnavailable.
-Result<std::shared_ptr<const UniqueFd>> ListenOn(const std::string& address, std::uint16_t port);
-
 }  // namespace espalier::transport

@@ -162,8 +162,12 @@ void ExpectEveryCollective(Communicator& group, bool is_registered) {
   for (const std::size_t count : kCounts) {
     for (const auto collective : {ExpectAllReduce, ExpectReduce, ExpectBroadcast, ExpectAllGather,
                                   ExpectReduceScatter, ExpectAllToAll}) {
-      const Case test = {.type = static_cast<DataType>(draw % 8),
-                         .op = static_cast<ReduceOp>(draw / 2 % 5),
+      const auto type = static_cast<DataType>(draw % 8);
+      auto op = static_cast<ReduceOp>(draw / 2 % 5);
+      // Integers have no averages.
+      if (op == ReduceOp::kAvg && reduce::IsInteger(type)) op = ReduceOp::kSum;
+      const Case test = {.type = type,
+                         .op = op,
                          .count = group.size() > 3 ? count / 8 : count,
                          .in_place = draw % 3 == 0,
                          .is_registered = is_registered};

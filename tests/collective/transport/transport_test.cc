@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "collective/transport/hosts/hosts_transport.h"
@@ -40,6 +42,27 @@ std::vector<Kind> Kinds() {
 
 INSTANTIATE_TEST_SUITE_P(All, TransportContract, ::testing::ValuesIn(Kinds()),
                          [](const auto& test) { return test.param.name; });
+
+class LossTest : public TransportContract {};
+INSTANTIATE_TEST_SUITE_P(All, LossTest, ::testing::ValuesIn(Kinds()),
+                         [](const auto& test) { return test.param.name; });
+
+TEST_P(LossTest, IsKnownOfPeersThatHaveLeft) {
+  std::atomic<bool> may_leave = false;
+  RunRanks(3, [&](Transport& transport) {
+    const bool stays = transport.rank() == 0;
+    const std::vector<Endpoint> endpoints =
+        stays ? std::vector<Endpoint>{{1, 0}, {2, 0}} : std::vector<Endpoint>{{0, 0}};
+    ExpectDone(transport.Connect(endpoints, InAWhile()));
+    if (stays) {
+      EXPECT_FALSE(transport.HasLost(1) || transport.HasLost(2));
+      may_leave = true;
+      while (!transport.HasLost(1) || !transport.HasLost(2)) std::this_thread::yield();
+    } else {
+      while (!may_leave) std::this_thread::yield();
+    }
+  });
+}
 
 }  // namespace
 }  // namespace espalier::transport

@@ -313,7 +313,8 @@ INSTANTIATE_TEST_SUITE_P(All, HostsTest, ::testing::Values(Medium::kHosts),
 TEST_P(HostsTest, RunsHierarchicalAlgorithms) {
   ranks_per_host_ = 3;
   for (const char* name : {"allreduce-hierarchical", "allreduce-bcube", "allgather-hierarchical",
-                           "reduce-scatter-hierarchical", "alltoall-two-step"}) {
+                           "reduce-scatter-hierarchical", "broadcast-hierarchical",
+                           "reduce-hierarchical", "alltoall-two-step"}) {
     ranks_per_host_ = 5 - ranks_per_host_;  // 2 and 3 in turns
     algorithm_ = name;
     group_name_ = name;
@@ -353,7 +354,7 @@ TEST_P(CommunicatorTest, RunsPlansOfWhichEachRankHasItsPart) {
     ExpectDone(group.Use({.program = part_of(whole, rank), .generation = 2}));
     EXPECT_EQ(group.GenerationOf(program::CollectiveKind::kAllReduce), 2U);
     ExpectAllReduce(group, {DataType::kF32, ReduceOp::kSum, 100'003, false});
-    ExpectAllReduce(group, {DataType::kI32, ReduceOp::kAvg, 1, true});
+    ExpectAllReduce(group, {DataType::kF64, ReduceOp::kAvg, 1, true});
   });
 }
 

@@ -8,6 +8,7 @@
 #include <iterator>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "tests/collective/transport/transport_contract.h"
 #include "tests/temporary_folder.h"
@@ -40,6 +41,25 @@ TEST(FileStore, KeepsKeysApartAndTheLastValueOfEach) {
   EXPECT_EQ(*store.Get("g/2", InAWhile()), "");
   // No temporary files are left.
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 2);
+}
+
+TEST(FileStore, DecidesForOneOfManyThreads) {
+  TemporaryFolder folder;
+  std::vector<std::thread> threads;
+  std::vector<std::string> got(8);
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    threads.emplace_back([&, i] {
+      FileStore store(folder.path());
+      const auto value = store.SetOnce("g/who", std::to_string(i), InAWhile());
+      ASSERT_TRUE(value) << value.error().message;
+      got[i] = *value;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(got, std::vector<std::string>(8, got[0]));
+  FileStore store(folder.path());
+  EXPECT_EQ(*store.Get("g/who", InAWhile()), got[0]);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
 }
 
 TEST(FileStore, NamesTheFileThatItCannotWriteOrFind) {

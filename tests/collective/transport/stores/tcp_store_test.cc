@@ -50,6 +50,25 @@ TEST(TcpStore, GivesWhatWasSetAndWaitsForTheRest) {
   EXPECT_EQ(*(*store)->Get("other", InAWhile()), "1");
 }
 
+TEST(TcpStore, DecidesForOneOfManyClients) {
+  auto server = TcpStoreServer::Listen("127.0.0.1", 0, {});
+  ASSERT_TRUE(server);
+  auto store = TcpStore::At("127.0.0.1", (*server)->port(), {});
+  ASSERT_TRUE(store);
+  std::vector<std::thread> clients;
+  std::vector<std::string> got(6);
+  std::string waited;
+  clients.emplace_back([&] { waited = (*store)->Get("who", InAWhile()).value_or("nothing"); });
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    clients.emplace_back([&, i] {
+      got[i] = (*store)->SetOnce("who", std::to_string(i), InAWhile()).value_or("nothing");
+    });
+  }
+  for (std::thread& client : clients) client.join();
+  EXPECT_EQ(got, std::vector<std::string>(6, waited));
+  EXPECT_NE(waited, "nothing");
+}
+
 TEST(TcpStore, SurvivesClientsThatSendNonsense) {
   auto server = TcpStoreServer::Listen("127.0.0.1", 0, {});
   ASSERT_TRUE(server);

@@ -105,6 +105,15 @@ Result<void> SetActivity(const ControllerConfig& file, const std::string& path,
   return {};
 }
 
+Result<void> SetMode(const ControllerConfig& file, const std::string& path,
+                     ControllerOptions& options) {
+  options.observes = file.mode() == "observe";
+  if (file.mode().empty() || file.mode() == "steer" || options.observes) return {};
+  return Fail(ErrorCode::kInvalidArgument,
+              fmt::format("{}: mode: unknown value \"{}\" (give \"steer\" or \"observe\")", path,
+                          file.mode()));
+}
+
 }  // namespace
 
 Result<Configuration> ReadConfiguration(const std::string& path) {
@@ -158,6 +167,7 @@ Result<Configuration> ReadConfiguration(const std::string& path) {
   options.fabric_hashes_qpn = file.hash_uses_qpn();
   if (Result<void> set = SetPolicies(file, path, options); !set) return Propagate(set);
   if (Result<void> set = SetActivity(file, path, options); !set) return Propagate(set);
+  if (Result<void> set = SetMode(file, path, options); !set) return Propagate(set);
   if (file.has_moves_per_start()) options.moves_per_start = file.moves_per_start();
   if (file.has_moved_bytes_per_start()) {
     options.moved_bytes_per_start = static_cast<std::int64_t>(std::min<std::uint64_t>(

@@ -118,6 +118,7 @@ std::map<std::string, std::string> DefaultsOf(const Configuration& config) {
       {"link_test_udp_dscp", text(options.link_tests.udp_dscp)},
       {"link_test_tcp_dscp", text(options.link_tests.tcp_dscp)},
       {"balance_splits", Written(options.balance_splits)},
+      {"mode", options.observes ? "another" : "\"steer\""},
       {"activity", options.activity == Activity::kBursts ? "\"bursts\"" : "another"},
       {"algorithm", Quoted(FormatPolicy(options.algorithm))},
       {"shares", Quoted(FormatPolicy(options.shares))},
@@ -176,7 +177,7 @@ TEST_F(ConfigurationTest, KnowsWhatNeedsARestart) {
   const auto live = Read(
       "topology_file: \"t.json\" log_level: \"debug\" moves_per_start: 9 lease_seconds: 5\n"
       "verify_interval_ms: 7 verify_all_within_seconds: 9 verify_probes_per_second: 8\n"
-      "balance_splits: false algorithm: \"greedy\" limit_rates: true\n"
+      "mode: \"observe\" balance_splits: false algorithm: \"greedy\" limit_rates: true\n"
       "max_messages_per_second: 3");
   EXPECT_TRUE(NeedRestart(*running, *live).empty());
   const auto other = Read("topology_file: \"u.json\" listen: \"tcp://*:1\" hash_uses_qpn: true");
@@ -194,6 +195,8 @@ TEST_F(ConfigurationTest, NamesThePlaceOfAnError) {
   EXPECT_NE(ErrorOf("topology_file: \"t\" log_level: \"loud\"").find("log_level"),
             std::string::npos);
   EXPECT_NE(ErrorOf("topology_file: \"t\" activity: \"some\"").find("give \"bursts\" or"),
+            std::string::npos);
+  EXPECT_NE(ErrorOf("topology_file: \"t\" mode: \"watch\"").find("give \"steer\" or"),
             std::string::npos);
   EXPECT_NE(ErrorOf("topology_file: \"t\" shares: \"thirds\"").find("equal or exact"),
             std::string::npos);

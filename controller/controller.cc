@@ -45,6 +45,12 @@ PathLearnerOptions LearnerOptions(const ControllerOptions& options) {
   return learner;
 }
 
+LinkHealth::Options HealthOptions(const ControllerOptions& options) {
+  return {.monitor = options.detection,
+          .tests = options.link_tests,
+          .hashes_protocol = options.fabric_hashes_protocol};
+}
+
 }  // namespace
 
 Controller::Controller(fabric::Topology topology, ControllerOptions options, EventLoop& loop,
@@ -62,17 +68,14 @@ Controller::Controller(fabric::Topology topology, ControllerOptions options, Eve
       discovery_(MakeDiscoveryWorld(state_, sessions_, settings_.now(), loop)),
       predictor_(state_, learner_, settings_.now(), metrics),
       failure_plans_(state_, learner_, metrics),
-      links_{.health = LinkHealth(state_,
-                                  {.monitor = settings_.now().detection,
-                                   .tests = settings_.now().link_tests,
-                                   .hashes_protocol = settings_.now().fabric_hashes_protocol},
-                                  settings_.now().wall_clock, loop, store, learner_,
-                                  MakeLinkCallbacks(), metrics),
-             .states = LinkStates(state_, links_.health),
-             .background = BackgroundLoads(
-                 state_, metrics, [this](std::size_t links) { HandleBackgroundChange(links); }),
-             .sightings = Sightings(
-                 state_, [this](const auto& key, auto port) { VerifyNow(key, port); }, metrics)},
+      links_{
+          .health = LinkHealth(state_, HealthOptions(settings_.now()), settings_.now().wall_clock,
+                               loop, store, learner_, MakeLinkCallbacks(), metrics),
+          .states = LinkStates(state_, links_.health),
+          .background = BackgroundLoads(
+              state_, metrics, [this](std::size_t links) { HandleBackgroundChange(links); }),
+          .sightings = Sightings(
+              state_, [this](const auto& key, auto port) { VerifyNow(key, port); }, metrics)},
       placement_(state_, learner_, settings_.now(), metrics),
       bursts_(state_, state_.decisions, placement_.ports(), predictor_, settings_.now(), metrics),
       rate_planner_(state_, state_.view, state_.decisions, settings_.now(), loop,
@@ -84,12 +87,14 @@ Controller::Controller(fabric::Topology topology, ControllerOptions options, Eve
       jobs_(
           state_, learner_, failure_plans_, settings_.now(), loop, [this] { turns_.Request(); },
           metrics),
-      intake_(state_, placement_, bursts_, predictor_, settings_.now(), loop,
-              std::bind_front(&Turns::Request, &turns_)),
-      path_reports_{.intake = PathHealthIntake(state_, placement_, links_.health, loop, metrics),
-                    .queue = HealthQueue([this](AgentId id, const wire::PathHealth& health) {
-                      if (path_reports_.intake.Handle(id, health)) turns_.Request();
-                    })},
+      ledger_(state_, learner_, settings_.now()),
+      reports_{
+          .flows = FlowIntake(state_, placement_, bursts_, predictor_, ledger_.watch(),
+                              settings_.now(), loop, std::bind_front(&Turns::Request, &turns_)),
+          .paths = PathHealthIntake(state_, placement_, links_.health, loop, metrics),
+          .waiting = HealthQueue([this](AgentId id, const wire::PathHealth& health) {
+            if (reports_.paths.Handle(id, health)) turns_.Request();
+          })},
       verification_{
           .ports = PortVerifier(
               state_, learner_, placement_, settings_.now(), loop,
@@ -162,7 +167,7 @@ Result<void> Controller::Start() {
 
 AgentSessions::Handlers Controller::MakeHandlers() {
   return {
-      .on_flow_report = std::bind_front(&FlowIntake::Handle, &intake_),
+      .on_flow_report = std::bind_front(&FlowIntake::Handle, &reports_.flows),
       .on_ack = [this](AgentId id, const auto& ack) { HandleAck(id, ack); },
       .on_probe_report = [this](AgentId id, const auto& report) { HandleProbeReport(id, report); },
       .on_train_report =
@@ -171,8 +176,8 @@ AgentSessions::Handlers Controller::MakeHandlers() {
           },
       .on_path_health =
           [this](AgentId id, const auto& health) {
-            const std::size_t dropped = path_reports_.queue.Add(id, health);
-            if (!path_reports_.queue.IsEmpty()) turns_.Request();
+            const std::size_t dropped = reports_.waiting.Add(id, health);
+            if (!reports_.waiting.IsEmpty()) turns_.Request();
             if (dropped == 0) return;
             const std::string& name = state_.agents.At(id).name;
             state_.history.RecordOf(name, loop_.Now(), "path_reports_dropped",
@@ -186,8 +191,8 @@ AgentSessions::Handlers Controller::MakeHandlers() {
           },
       .on_new_process =
           [this](AgentId id) {
-            path_reports_.queue.Forget(id);
-            intake_.CloseAll(id);
+            reports_.waiting.Forget(id);
+            reports_.flows.CloseAll(id);
           },
   };
 }
@@ -260,7 +265,13 @@ Result<void> Controller::Probe(const OperatorProbes::Request& request, OperatorP
   return {};
 }
 
-void Controller::ApplyPolicies() { settings_.Apply(state_.intents.policies); }
+void Controller::ApplyPolicies() {
+  settings_.Apply(state_.intents.policies);
+  const bool observed = std::exchange(state_.steering_basis.observes, settings_.now().observes);
+  if (observed == settings_.now().observes) return;
+  placement_.ApplySteering();
+  turns_.Request();
+}
 
 void Controller::ApplyConfiguration(const ControllerOptions& options, const std::string& text) {
   settings_.Reload(options);
@@ -272,10 +283,10 @@ void Controller::ApplyConfiguration(const ControllerOptions& options, const std:
 void Controller::Turn() {
   const TimePoint turn = loop_.Now();
   turns_.Begin();
-  path_reports_.queue.HandleSome({loop_, kMostOfTurn});
+  reports_.waiting.HandleSome({loop_, kMostOfTurn});
   placement_.RevisitSome({loop_, kMostOfTurn});
   PlaceNew();
-  if (placement_.HasWorkLeft() || !path_reports_.queue.IsEmpty()) turns_.Request();
+  if (placement_.HasWorkLeft() || !reports_.waiting.IsEmpty()) turns_.Request();
   bursts_.FollowMoves();
   OrderProbes();
   publisher_.PushChanges(loop_.Now());
@@ -343,7 +354,7 @@ std::vector<PeriodicWork::Task> Controller::MakePeriodicTasks() {
   };
   return {
       {kTick, "silent_agents", [this] { sessions_.DropSilent(); }},
-      {kTick, "flows_of_agents", [this] { intake_.Tick(); }},
+      {kTick, "flows_of_agents", [this] { reports_.flows.Tick(); }},
       {kTick, "probe_orders", [this] { HandleFindings(learner_.ExpireOrders(loop_.Now())); }},
       {kTick, "operator_probes", [this] { learner_.operator_probes().Expire(loop_.Now()); }},
       {kTick, "discovery", [this] { discovery_.Tick(); }},
@@ -355,9 +366,13 @@ std::vector<PeriodicWork::Task> Controller::MakePeriodicTasks() {
       {kTick, "stored_events", [this] { events_.StoreNew(); }},
       {kSecond, "unused_paths", [this] { ForgetUnusedPaths(); }},
       {kTick, "predicted_starts", [this] { predictor_.Tick(loop_.Now()); }},
-      {kTick, "phase_plan", [this] { RefreshPhasePlan(); }},
+      {kTick, "phase_plan",
+       [this] {
+         if (bursts_.RefreshPlan(loop_.Now()) > 0) placement_.HandleLostPlan(loop_.Now());
+       }},
       {kTick, "link_health", [this] { links_.health.Tick(); }},
       {kTick, "background_loads", [this] { links_.background.Tick(loop_.Now()); }},
+      {kTick, "ledger", unless_late([this] { ledger_.Tick(loop_.Now()); })},
       {kSecond, "sightings", [this] { links_.sightings.Tick(loop_.Now()); }},
       {kTick, "crowded_links", unless_late([this] { MakeRoom(); })},
       {kTick, "dead_return_paths", [this] { placement_.RerouteDeadReturns(); }},
@@ -376,10 +391,6 @@ std::vector<PeriodicWork::Task> Controller::MakePeriodicTasks() {
 void Controller::ForgetUnusedPaths() {
   learner_.ForgetUnused(
       [this](const fabric::PortKey& key) { return state_.flow_paths.pairs().contains(key); });
-}
-
-void Controller::RefreshPhasePlan() {
-  if (bursts_.RefreshPlan(loop_.Now()) > 0) placement_.HandleLostPlan(loop_.Now());
 }
 
 void Controller::VerifyNow(const fabric::PortKey& key, std::uint16_t port) {

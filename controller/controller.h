@@ -15,6 +15,7 @@
 #include "controller/agents/publisher.h"
 #include "controller/discovery/discovery_run.h"
 #include "controller/forests/tree_jobs.h"
+#include "controller/ledger/ledger.h"
 #include "controller/links/links.h"
 #include "controller/operations/action_effects.h"
 #include "controller/operations/operation_queue.h"
@@ -87,6 +88,7 @@ class Controller {
   const TreeJobs& jobs() const { return jobs_; }
   const FailurePlans& failure_plans() const { return failure_plans_; }
   const Links& links() const { return links_; }
+  const Ledger& ledger() const { return ledger_; }
   const Standbys& standbys() const { return placement_.standbys(); }
   const ReturnPaths& returns() const { return placement_.returns(); }
   const Settings& settings() const { return settings_; }
@@ -117,7 +119,6 @@ class Controller {
 
   std::vector<PeriodicWork::Task> MakePeriodicTasks();
   void ForgetUnusedPaths();
-  void RefreshPhasePlan();
 
   EventLoop& loop_;
   Store& store_;
@@ -136,12 +137,13 @@ class Controller {
   RatePlanner rate_planner_;
   Publisher publisher_;
   TreeJobs jobs_;
-  FlowIntake intake_;
-  struct PathReports {
-    PathHealthIntake intake;
-    HealthQueue queue;
+  Ledger ledger_;
+  struct Reports {
+    FlowIntake flows;
+    PathHealthIntake paths;
+    HealthQueue waiting;
   };
-  PathReports path_reports_;
+  Reports reports_;
   struct Verification {
     PortVerifier ports;
     SpreadWatch spread;

@@ -27,12 +27,14 @@ std::vector<std::uint16_t> SteeredPorts(const wire::OpenedFlow& opened) {
 }  // namespace
 
 FlowIntake::FlowIntake(State& state, Placement& placement, Bursts& bursts,
-                       StartPredictor& predictor, const ControllerOptions& options, EventLoop& loop,
+                       StartPredictor& predictor, BurstWatch& watch,
+                       const ControllerOptions& options, EventLoop& loop,
                        std::function<void()> request_turn)
     : state_(state),
       placement_(placement),
       bursts_(bursts),
       predictor_(predictor),
+      watch_(watch),
       rounds_(state),
       unnamed_jobs_(state, [this](FlowSlot slot, std::uint32_t job) { SetJob(slot, job); }),
       options_(options),
@@ -182,6 +184,7 @@ void FlowIntake::WarnOfEdges(const Agent& agent, std::size_t flows) {
 bool FlowIntake::HandleChanges(std::span<const MessageChange> changes, bool learns, TimePoint now) {
   bursts_.HandleProgress(changes);  // first: it decides which flows only acknowledge
   rounds_.HandleChanges(changes);
+  watch_.HandleChanges(changes);
   if (learns) unnamed_jobs_.HandleChanges(changes);
   const std::span<const MessageChange> edges = FindEdges(changes);
   predictor_.HandleEdges(edges, learns, now);
@@ -206,6 +209,7 @@ std::span<const MessageChange> FlowIntake::FindEdges(std::span<const MessageChan
 void FlowIntake::Close(FlowSlot slot) {
   predictor_.HandleClosed(slot, loop_.Now());
   rounds_.HandleClosed(slot, loop_.Now());
+  watch_.Leave(slot, loop_.Now());
   bursts_.Forget(slot);
   RecordEnd(slot);
   if (!state_.flows.At(slot).has_job_name) unnamed_jobs_.HandleClosed(slot);
@@ -234,7 +238,9 @@ void FlowIntake::RecordEnd(FlowSlot slot) {
 void FlowIntake::SetJob(FlowSlot slot, std::uint32_t job) {
   const std::vector<FlowSlot> renamed{slot};
   predictor_.HandleClosed(slot, loop_.Now());
+  watch_.Leave(slot, loop_.Now());
   rounds_.SetJob(slot, job, loop_.Now());
+  watch_.Join(slot, loop_.Now());
   predictor_.HandleOpened(renamed);
   ForgetJobs();
 }
@@ -242,6 +248,7 @@ void FlowIntake::SetJob(FlowSlot slot, std::uint32_t job) {
 void FlowIntake::ForgetJobs() {
   for (const std::uint32_t job : state_.flows.TakeForgottenJobs()) {
     state_.rounds.Forget(job);
+    watch_.ForgetJob(job);
     predictor_.ForgetJob(job);
   }
 }

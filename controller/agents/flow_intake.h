@@ -8,6 +8,7 @@
 #include "controller/agents/flow_rounds.h"
 #include "controller/agents/report_clock.h"
 #include "controller/agents/unnamed_jobs.h"
+#include "controller/ledger/burst_watch.h"
 #include "controller/placement/arrivals/bursts.h"
 #include "controller/placement/placement.h"
 #include "controller/planning/start_predictor.h"
@@ -18,15 +19,16 @@
 namespace espalier::controller {
 
 // Takes agents' reports of flows that open, progress and end, and updates what depends on them: the
-// flow table, placement, the rounds of jobs, predictions, and the health of links, which the
-// traffic shows. The name of a job is what a program says: the flows of a host that has no rank of
-// a started job are not counted to it, so that they get neither its weight nor its steering, but as
-// flows that no program has named.
-// Thread safety: the controller's loop thread. The references must outlive it.
+// flow table, placement, the rounds of jobs, the bursts of the ledger, predictions, and the health
+// of links, which the traffic shows. The name of a job is what a program says: the flows of a host
+// that has no rank of a started job are not counted to it, so that they get neither its weight nor
+// its steering, but as flows that no program has named. Thread safety: the controller's loop
+// thread. The references must outlive it.
 class FlowIntake {
  public:
   FlowIntake(State& state, Placement& placement, Bursts& bursts, StartPredictor& predictor,
-             const ControllerOptions& options, EventLoop& loop, std::function<void()> request_turn);
+             BurstWatch& watch, const ControllerOptions& options, EventLoop& loop,
+             std::function<void()> request_turn);
 
   // Requests a turn if a decision or a push is pending then. What a report changes of open flows is
   // handed to each module once, as a whole. False: an earlier report is missing, and this one was
@@ -70,6 +72,7 @@ class FlowIntake {
   Placement& placement_;
   Bursts& bursts_;
   StartPredictor& predictor_;
+  BurstWatch& watch_;
   FlowRounds rounds_;
   UnnamedJobs unnamed_jobs_;
   const ControllerOptions& options_;

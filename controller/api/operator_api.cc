@@ -18,6 +18,7 @@
 #include "controller/api/actions/schedule_request.h"
 #include "controller/api/actions/sighting_report.h"
 #include "controller/api/actions/topology_action.h"
+#include "controller/api/history/advise_view.h"
 #include "controller/api/history/history_views.h"
 #include "controller/api/http/json_answer.h"
 #include "controller/api/http/page_files.h"
@@ -311,6 +312,10 @@ std::span<const OperatorApi::View> OperatorApi::Views() {
       {"/api/v1/flows/explain",
        [](Api& api, const Request& request) {
          return OkOrFailed(ExplainView(api.controller_, Query(request, "flow")));
+       }},
+      {"/api/v1/advise",
+       [](Api& api, const Request& request) {
+         return OkOrFailed(AdviseView(api.controller_, Query(request, "for")));
        }},
       {"/api/v1/forests",
        [](Api& api, const Request&) { return Ok(ForestsView(api.controller_)); }},

@@ -109,6 +109,7 @@ Result<Configuration> ReadConfiguration(const std::string& path) {
   options.fabric_hashes_qpn = file.hash_uses_qpn();
   if (Result<void> set = SetPolicies(config.fields, path, options); !set) return Propagate(set);
   if (file.activity() == "connections") options.activity = Activity::kConnections;
+  options.observes = file.mode() == "observe";
   options.confirm_moves_above = file.confirm_moves_above();
   options.balance_splits = file.balance_splits();
   options.learner.max_probes_per_second = file.max_probes_per_second();

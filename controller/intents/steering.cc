@@ -70,6 +70,7 @@ std::uint32_t SteeringRules::percent() const {
 }
 
 bool SteeringRules::IsSteered(std::string_view host, std::string_view job) const {
+  if (observes_) return false;
   if (steering_.empty()) return true;
   if (IsSwitchedOff()) return false;
   const auto of_host = Set(SteeringKeyOfHost(host));
@@ -80,6 +81,9 @@ bool SteeringRules::IsSteered(std::string_view host, std::string_view job) const
 }
 
 std::string SteeringRules::Describe() const {
+  if (observes_) {
+    return "the controller only observes (mode in its configuration): every flow takes plain ECMP";
+  }
   if (IsSwitchedOff()) return "steering is off: every flow takes plain ECMP";
   struct Count {
     std::size_t hosts = 0;

@@ -17,8 +17,9 @@ namespace espalier::controller {
 
 // Which flows operators let Espalier steer (Intents::steering, by the keys below).
 //
-// The switch, "all", goes before everything else: while it is off, no flow is steered, and what
-// else is set is kept for later. Otherwise a flow is steered unless its job or its sending host is
+// A controller that observes (ControllerOptions::observes) steers no flow, whatever is set. The
+// switch, "all", goes before everything else: while it is off, no flow is steered, and what else is
+// set is kept for later. Otherwise a flow is steered unless its job or its sending host is
 // off; if one of these is on, or no percentage is set, it is steered, and else if its host belongs
 // to the percentage of hosts that is steered.
 
@@ -44,13 +45,14 @@ class HostRanks {
 // Answers for one set of intents. Both must outlive it.
 class SteeringRules {
  public:
-  SteeringRules(const IntentById& steering, const HostRanks& ranks)
-      : steering_(steering), ranks_(ranks) {}
+  SteeringRules(const IntentById& steering, const HostRanks& ranks, bool observes = false)
+      : steering_(steering), ranks_(ranks), observes_(observes) {}
 
   // O(log intents) and, without intents, O(1).
   bool IsSteered(std::string_view host, std::string_view job) const;
   bool IsSwitchedOff() const { return IsOff(kSteeringSwitch); }
   std::uint32_t percent() const;  // of hosts; 100 without an intent
+  bool observes() const { return observes_; }
   // One sentence without a full stop, such as "steering is on for 10 % of the hosts"; empty if
   // everything is steered.
   std::string Describe() const;
@@ -61,6 +63,7 @@ class SteeringRules {
 
   const IntentById& steering_;
   const HostRanks& ranks_;
+  bool observes_;
 };
 
 // What a change of steering is for. With nothing given, it is the switch.

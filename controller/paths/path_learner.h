@@ -79,6 +79,12 @@ class PathLearner {
     return models_.PredictReturn(key, port);
   }
 
+  // The path that a hash model predicts for this port; none: no model covers it.
+  std::optional<fabric::PathIndex> PredictPath(const fabric::PortKey& key, std::uint16_t port) {
+    const auto model = models_.ModelOf(key);
+    return model ? model->Predict(port) : std::nullopt;
+  }
+
   // Whether probes, which are UDP, can show the paths of this key's ports.
   bool CanProbe(const fabric::PortKey& key) const {
     return key.protocol == wire::kProtocolUdp || !options_.fabric_hashes_protocol;

@@ -1,7 +1,6 @@
 #include "controller/planning/phase_plan.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "common/base/random.h"
@@ -90,33 +89,6 @@ std::vector<PhaseLooks::Found> PhasePlan::Input::DigestsOfPhases() const {
   }
   return digests;
 }
-
-// The fabric as the thread sees it that computes plans. The loop's thread only sets the states of
-// links, while no plan is being computed.
-struct PhasePlan::Fabric {
-  explicit Fabric(const fabric::Topology& original) : topology(original) {}
-
-  fabric::Topology topology;
-  std::optional<fabric::PathTable> paths;
-  std::optional<FabricView> view;
-
-  void TakeStates(const fabric::Topology& original) {
-    for (std::size_t i = 0; i < original.links().size(); ++i) {
-      const fabric::LinkId link(static_cast<std::int32_t>(i));
-      topology.SetLinkState(link, original.link(link).state);
-    }
-  }
-  // On the computing thread.
-  const FabricView& View() {
-    if (view) {
-      view->Refresh();
-    } else {
-      paths.emplace(topology);
-      view.emplace(topology, *paths);
-    }
-    return *view;
-  }
-};
 
 struct PhasePlan::Making {
   Input input;
@@ -239,7 +211,7 @@ bool PhasePlan::Refresh(TimePoint now) {
 }
 
 void PhasePlan::BeginToMake(Input input, TimePoint now) {
-  if (!fabric_) fabric_ = std::make_shared<Fabric>(state_.topology);
+  if (!fabric_) fabric_ = std::make_shared<FabricCopy>(state_.topology);
   fabric_->TakeStates(state_.topology);
   making_ = std::make_shared<Making>(
       Making{.input = std::move(input), .version = state_.topology.version(), .begun = now});

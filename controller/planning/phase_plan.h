@@ -8,6 +8,7 @@
 #include "common/base/metrics.h"
 #include "controller/planning/phase_looks.h"
 #include "controller/planning/start_predictor.h"
+#include "controller/routing/fabric/fabric_copy.h"
 #include "controller/settings/options.h"
 #include "controller/state/state.h"
 
@@ -70,7 +71,6 @@ class PhasePlan {
 
  private:
   struct Input;
-  struct Fabric;
   struct Making;
 
   Input Describe() const;
@@ -96,9 +96,9 @@ class PhasePlan {
   std::vector<std::int32_t> paths_;
   std::vector<FlowSlot> flows_;
   std::vector<FlowPhases::Job> phases_;
-  std::int64_t seen_version_ = -1;  // of the topology at the last refresh
-  std::shared_ptr<Fabric> fabric_;  // a copy for AssignPhases, to which making_ has the only access
-  std::shared_ptr<Making> making_;  // the plan that is being computed
+  std::int64_t seen_version_ = -1;      // of the topology at the last refresh
+  std::shared_ptr<FabricCopy> fabric_;  // for AssignPhases; only making_ has access to it
+  std::shared_ptr<Making> making_;      // the plan that is being computed
   // Of the input for which the latest plan was made, or is being.
   std::uint64_t flows_digest_ = 0;
   PhaseLooks looks_;

@@ -50,6 +50,9 @@ struct ControllerOptions {
   // How a recomputation divides flows that send in proportion to the weights of their paths.
   Shares shares = Shares::kExact;
   Activity activity = Activity::kBursts;
+  // Whether no flow is steered, whatever operators set, and the controller only watches what
+  // steering would gain.
+  bool observes = false;
   // How many flows in progress one arrival may move, at their next message, to keep the maximum
   // load at its optimum; 0: only an operator or a dead path moves flows in progress.
   std::size_t moves_per_start = 8;

@@ -20,6 +20,7 @@ void Settings::Reload(const ControllerOptions& configured) {
   configured_.verification = configured.verification;
   configured_.balance_splits = configured.balance_splits;
   configured_.confirm_moves_above = configured.confirm_moves_above;
+  configured_.observes = configured.observes;
   configured_.agent_limits = configured.agent_limits;
 }
 

@@ -19,8 +19,8 @@ class Settings {
   // Replaces the policies.
   void Apply(const IntentById& policies);
   // Takes from a configuration that was read again its policies, the lease, the verification
-  // interval, the limits of agents, what operators must confirm, and whether splits are balanced;
-  // other changes need a restart.
+  // interval, the limits of agents, what operators must confirm, whether splits are balanced, and
+  // whether the controller only observes; other changes need a restart.
   // Call Apply afterwards.
   void Reload(const ControllerOptions& configured);
 

@@ -114,8 +114,8 @@ FabricHealth HealthOf(const State& state, const ReachCounts& reach,
       .silent_feeds = static_cast<std::int64_t>(state.silent_feeds.size()),
       .windows_held = static_cast<std::int64_t>(state.held_windows.size()),
       .doubts = std::move(doubts),
-      .steering = SteeringRules(state.intents.steering, state.host_ranks).Describe()};
-  if (!state.intents.steering.empty() || !state.notices.sprayed_hosts.empty()) {
+      .steering = state.Steering().Describe()};
+  if (!health.steering.empty() || !state.notices.sprayed_hosts.empty()) {
     const std::vector<FlowSlot> slots = state.flows.All();
     health.flows_unsteered = std::ranges::count_if(slots, [&](FlowSlot slot) {
       return state.flows.At(slot).status == FlowStatus::kUnsteered;

@@ -54,7 +54,7 @@ struct State {
         rounds(topology),
         pushes(flows),
         decisions(topology, paths, flows, flow_paths, connections, pushes),
-        host_ranks(HostsWithNics(topology, paths)) {}
+        steering_basis{HostRanks(HostsWithNics(topology, paths))} {}
   State(const State&) = delete;  // its members refer to each other
   State& operator=(const State&) = delete;
 
@@ -70,7 +70,11 @@ struct State {
   AgentRegistry agents;
   PushQueue pushes;
   FlowDecisions decisions;
-  const HostRanks host_ranks;
+  struct SteeringBasis {
+    const HostRanks ranks;
+    bool observes = false;  // by the configuration; Controller writes it
+  };
+  SteeringBasis steering_basis;
   EventHistory history;
   PushLog push_log;
   EndedFlows ended_flows;
@@ -105,6 +109,11 @@ struct State {
   JobKey job_secret = JobKey::Draw();  // the stored secret from which jobs' keys are derived
   Intents intents;
 
+  // Which flows are steered by the present intents, or by others, which must outlive the result.
+  SteeringRules Steering() const { return Steering(intents.steering); }
+  SteeringRules Steering(const IntentById& steering) const {
+    return {steering, steering_basis.ranks, steering_basis.observes};
+  }
   // Whether a NIC's queue pairs choose its uplink by their port affinity, which neither a source
   // port nor an agent decides.
   bool IsUplinkByAffinity(fabric::NodeId nic) const {

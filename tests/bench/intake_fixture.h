@@ -25,7 +25,8 @@ class IntakeFixture {
         placement_(state_, learner_, options_, metrics_),
         predictor_(state_, learner_, options_, metrics_),
         bursts_(state_, state_.decisions, placement_.ports(), predictor_, options_, metrics_),
-        intake_(state_, placement_, bursts_, predictor_, options_, *loop_, [] {}) {
+        watch_(state_, learner_),
+        intake_(state_, placement_, bursts_, predictor_, watch_, options_, *loop_, [] {}) {
     SetLogLevel(LogLevel::kError);
     world_.RunFor(std::chrono::hours(1));
     for (int host = 0; host < leaves * hosts_per_leaf; ++host) {
@@ -56,6 +57,7 @@ class IntakeFixture {
   Placement placement_;
   StartPredictor predictor_;
   Bursts bursts_;
+  BurstWatch watch_;
   FlowIntake intake_;
   std::vector<AgentId> agents_;       // by host
   std::vector<IpAddress> addresses_;  // by host

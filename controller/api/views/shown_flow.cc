@@ -175,7 +175,7 @@ FlowWait ExplainUnsteered(const State& state, const ShownFlow& flow) {
             "none is needed, unless the switch is to hash flows: then turn off its adaptive "
             "routing or packet spraying"};
   }
-  const std::string rules = SteeringRules(state.intents.steering, state.host_ranks).Describe();
+  const std::string rules = state.Steering().Describe();
   return {rules.empty() ? "operators do not want it steered" : rules,
           "`espalier steering` shows what is set, `espalier steering on` steers it"};
 }

@@ -11,7 +11,7 @@
 namespace espalier::controller {
 std::string SteeringView(const Controller& controller) {
   const State& state = controller.state();
-  const SteeringRules rules(state.intents.steering, state.host_ranks);
+  const SteeringRules rules = state.Steering();
   const std::set<std::string> hosts = HostsWithNics(state.topology, state.paths);
   // A job without a name stands for jobs that nothing is set for.
   const auto steered = std::ranges::count_if(
@@ -23,6 +23,7 @@ std::string SteeringView(const Controller& controller) {
   io::JsonWriter json;
   json.BeginObject();
   json.Key("summary").String(summary.empty() ? "steering is on" : summary);
+  json.Key("mode").String(rules.observes() ? "OBSERVE" : "STEER");
   json.Key("on").Bool(!rules.IsSwitchedOff());
   json.Key("percent").Integer(rules.percent());
   json.Key("hosts").Integer(static_cast<std::int64_t>(hosts.size()));

@@ -46,7 +46,7 @@ bool WhatIf::IsOnBrokenPath(FlowSlot slot, const fabric::Topology& topology) con
 WhatIf::SteeringBySlot WhatIf::SteeringChanges(const IntentById& steering) const {
   SteeringBySlot changes;
   if (steering == state_.intents.steering) return changes;
-  const SteeringRules rules(steering, state_.host_ranks);
+  const SteeringRules rules = state_.Steering(steering);
   for (const FlowSlot slot : state_.flows.All()) {
     const Flow& flow = state_.flows.At(slot);
     if (!IsSteerable(flow)) continue;

@@ -19,9 +19,8 @@ std::optional<fabric::PathIndex> OwnPathOf(const State& state, const Flow& flow,
 
 bool SteeringSwitch::IsSteered(const Flow& flow) const {
   if (IsSteerable(flow) && state_.IsSprayed(flow)) return false;
-  if (state_.intents.steering.empty()) return true;
-  return SteeringRules(state_.intents.steering, state_.host_ranks)
-      .IsSteered(state_.agents.At(flow.agent).name, state_.flows.JobName(flow.job));
+  return state_.Steering().IsSteered(state_.agents.At(flow.agent).name,
+                                     state_.flows.JobName(flow.job));
 }
 
 void SteeringSwitch::TurnOff(FlowSlot slot) {

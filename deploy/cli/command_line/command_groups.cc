@@ -16,7 +16,7 @@ struct Group {
 const std::vector<Group>& Groups() {
   static const std::vector<Group> groups = {
       {"Commands that look",
-       {"doctor", "status", "flows", "jobs", "links", "nodes", "agents", "plans", "predict",
+       {"doctor", "status", "flows", "jobs", "links", "nodes", "agents", "plans", "predict", "advise",
         "events", "intents", "audit", "top", "describe", "explain", "probe", "paths", "bundle",
         "context"}},
       {"Commands that act",

@@ -13,6 +13,7 @@
 #include "common/base/local_user.h"
 #include "common/files/json.h"
 #include "common/terminal/table.h"
+#include "deploy/cli/lists/advise_command.h"
 #include "deploy/cli/lists/list_commands.h"
 #include "deploy/cli/lists/top_command.h"
 #include "deploy/cli/operator/bundle_command.h"
@@ -332,6 +333,7 @@ void AddOperatorCommands(CLI::App& app, int& exit_code) {
   AddStatus(app, session);
   AddListCommands(app, session);
   AddTop(app, session);
+  AddAdvise(app, session);
   AddDescribe(app, session);
   AddExplain(app, session);
   AddProbe(app, session);

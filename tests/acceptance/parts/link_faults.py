@@ -28,6 +28,8 @@ COMPUTE = 0.3  # seconds that the first job computes in a round
 class Lab:
     """A lab with its daemons. Ends with the context."""
 
+    config = ""  # further lines of the controller's configuration
+
     def __init__(self, folder, name, shape=(), seed=1, old=False):
         self.bin = pathlib.Path(folder)
         self.name = name
@@ -65,7 +67,7 @@ class Lab:
         (self.files / "controller.conf").write_text(
             f'topology_file: "{up["topology"]}"\nlisten: "tcp://{up["controller_address"]}:{PORT}"\n'
             f'state_file: "{self.files}/store.db"\nhttp: "unix:{self.files}/http"\ninsecure_plaintext: true\n'
-            f'hash_ignores_protocol: true\nlog_level: "info"\n' +
+            f'hash_ignores_protocol: true\nlog_level: "info"\n' + self.config +
             ("" if self.old else "full_queue_us: 50000\n"), encoding="utf-8")
         for host in self.hosts:
             local = self.run(host, "sh", "-c", "echo $ESPALIER_AGENT_SOCKET").strip()

@@ -39,8 +39,9 @@ class Intake : public FlowFixture {
   }
 
   int turns_ = 0;  // requested
-  FlowIntake intake_{state_, placement_,          bursts_, predictor_, controller_options_,
-                     *loop_, [this] { ++turns_; }};
+  BurstWatch watch_{state_, learner_};
+  FlowIntake intake_{state_, placement_,          bursts_, predictor_,
+                     watch_, controller_options_, *loop_,  [this] { ++turns_; }};
 };
 
 TEST_F(Intake, TheFirstFullReportIsTheAgentsState) {

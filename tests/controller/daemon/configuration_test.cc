@@ -120,6 +120,7 @@ std::map<std::string, std::string> DefaultsOf(const Configuration& config) {
       {"link_test_udp_dscp", text(options.link_tests.udp_dscp)},
       {"link_test_tcp_dscp", text(options.link_tests.tcp_dscp)},
       {"balance_splits", Written(options.balance_splits)},
+      {"mode", Quoted(options.observes ? "observe" : "steer")},
       {"activity", options.activity == Activity::kBursts ? "\"bursts\"" : "another"},
       {"algorithm", Quoted(FormatPolicy(options.algorithm))},
       {"shares", Quoted(FormatPolicy(options.shares))},
@@ -177,8 +178,9 @@ TEST_F(ConfigurationTest, KeepsPlainHttpOffTheNetwork) {
 std::string OtherValue(const std::string& name, const std::string& value) {
   if (name == "algorithm") return "\"greedy\"";
   if (name == "shares") return "\"equal\"";
+  if (name == "mode") return "\"observe\"";
   if (value == "true" || value == "false") return value == "true" ? "false" : "true";
-  return value.starts_with('"') ? "" : "7";
+  return value.starts_with('"') ? "" : "5";
 }
 
 // Activity and the pace of link tests once changed in the file, and no reload said anything.
@@ -205,7 +207,7 @@ TEST_F(ConfigurationTest, AppliesAReloadOrNamesWhatNeedsARestart) {
     EXPECT_EQ(DefaultsOf(reloaded).at(field.name), other) << field.name;
     ++applied;
   }
-  EXPECT_EQ(applied, 13);
+  EXPECT_EQ(applied, 14);
 }
 
 TEST_F(ConfigurationTest, NamesThePlaceOfAnError) {
@@ -220,6 +222,8 @@ TEST_F(ConfigurationTest, NamesThePlaceOfAnError) {
   EXPECT_NE(
       ErrorOf("topology_file: \"t\" activity: \"some\"").find("give \"bursts\" or \"connections\""),
       std::string::npos);
+  EXPECT_NE(ErrorOf("topology_file: \"t\" mode: \"watch\"").find("give \"steer\" or \"observe\""),
+            std::string::npos);
   EXPECT_NE(ErrorOf("topology_file: \"t\" shares: \"thirds\"").find("\"exact\" or \"equal\""),
             std::string::npos);
   EXPECT_NE(ErrorOf("topology_file: \"t\" link_test_udp_dscp: 64").find("64 is not in 0..63"),

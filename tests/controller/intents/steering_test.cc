@@ -68,6 +68,16 @@ TEST(SteeringRules, LetOffWinOverOnAndNamesOverThePercentage) {
   EXPECT_EQ(rules.Describe(), "steering is off: every flow takes plain ECMP");
 }
 
+TEST(SteeringRules, SteerNothingWhileTheControllerOnlyObserves) {
+  const HostRanks ranks({"h0"});
+  const IntentById none;
+  const SteeringRules rules(none, ranks, true);
+  EXPECT_TRUE(rules.observes());
+  EXPECT_FALSE(rules.IsSteered("h0", "job"));
+  EXPECT_EQ(rules.Describe(),
+            "the controller only observes (mode in its configuration): every flow takes plain ECMP");
+}
+
 TEST(SteeringRules, SteerEverythingWithoutIntents) {
   const IntentById none;
   const HostRanks ranks;

@@ -55,12 +55,14 @@ TEST(Settings, ReloadTakesOnlyFieldsThatNeedNoRestart) {
                          .algorithm = Algorithm::kGreedy,
                          .max_flows_per_agent = 1};
   read.agent_limits.bytes_per_second = 123;
+  read.observes = true;
   settings.Reload(read);
   settings.Apply({});
   const ControllerOptions& now = settings.now();
   EXPECT_EQ(now.lease, 2min);
   EXPECT_EQ(now.verification.interval, 2s);
   EXPECT_EQ(now.agent_limits.bytes_per_second, 123U);
+  EXPECT_TRUE(now.observes);
   EXPECT_EQ(now.algorithm, Algorithm::kGreedy);
   EXPECT_EQ(now.heartbeat.interval, 1s);
   EXPECT_EQ(now.instance, 0U);

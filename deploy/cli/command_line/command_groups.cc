@@ -16,9 +16,9 @@ struct Group {
 const std::vector<Group>& Groups() {
   static const std::vector<Group> groups = {
       {"Commands that look",
-       {"doctor", "status", "flows", "jobs", "links", "nodes", "agents", "plans", "predict", "advise",
-        "events", "intents", "audit", "top", "describe", "explain", "probe", "paths", "bundle",
-        "context"}},
+       {"doctor",   "status",  "flows",  "jobs",   "links",   "nodes",  "agents",
+        "plans",    "predict", "advise", "events", "intents", "audit",  "top",
+        "describe", "explain", "probe",  "paths",  "bundle",  "context"}},
       {"Commands that act",
        {"fail", "restore", "drain", "undrain", "recompute", "steering", "maintenance", "weight",
         "policy", "job", "rollback", "reload", "report"}},

@@ -10,6 +10,7 @@
 
 #include "common/files/json.h"
 #include "common/identity/key_files.h"
+#include "deploy/cli/doctor/device_checks.h"
 
 namespace espalier::doctor {
 namespace {
@@ -106,6 +107,7 @@ void CheckVersions(const HostView& view, Findings& findings) {
 }
 
 void CheckMemoryLimit(const HostView& view, Findings& findings) {
+  if (RdmaDevices(view).empty()) return findings.Skip("", "no RDMA device");
   const std::string limits = view.Read("/proc/self/limits").value_or("");
   const std::string_view name = "Max locked memory";
   const std::size_t at = limits.find(name);

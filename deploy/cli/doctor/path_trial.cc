@@ -180,7 +180,8 @@ void JudgeChoice(const std::vector<HopAnswers>& hops, Findings& findings) {
     return findings.Skip("", "only one switch answers on the way: it chooses nothing",
                          "name an address behind another leaf with --toward");
   }
-  const std::string found = fmt::format("{} source ports: {} switch addresses", most_ports, counts);
+  const std::string found =
+      fmt::format("{} source ports; switch addresses: {}", most_ports, counts);
   if (is_chosen) return findings.Ok("", found);
   if (most_ports < kPortsForVerdict) {
     return findings.Skip("", found + ", too few answers for a verdict");

@@ -40,6 +40,8 @@ TEST(MachineChecks, CompareVersionsOfPackages) {
 
 TEST(MachineChecks, ReadTheLimitOfPinnedMemory) {
   RecordedHost host;
+  EXPECT_EQ(Only(host.Run(CheckMemoryLimit), "no RDMA device"), State::kSkipped);
+  host.AddDevice();
   const std::string title = "Limit                     Soft Limit           Hard Limit    Units\n";
   host.Write("/proc/self/limits", title + "Max locked memory         8388608     8388608  bytes\n");
   EXPECT_EQ(Only(host.Run(CheckMemoryLimit), "8388608 bytes"), State::kWarning);

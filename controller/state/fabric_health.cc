@@ -103,18 +103,17 @@ std::vector<std::string> DescribeDeadSwitches(const State& state) {
 
 FabricHealth HealthOf(const State& state, const ReachCounts& reach,
                       std::size_t links_awaiting_operator, std::vector<std::string> doubts) {
-  FabricHealth health{
-      .reach = reach,
-      .links_down = std::ranges::count(state.topology.links(), fabric::LinkState::kDown,
-                                       &fabric::Link::state),
-      .links_lossy = std::ranges::count_if(
-          state.link_faults,
-          [](const auto& of) { return of.second.kind == LinkFault::Kind::kLossy; }),
-      .links_awaiting_operator = static_cast<std::int64_t>(links_awaiting_operator),
-      .silent_feeds = static_cast<std::int64_t>(state.silent_feeds.size()),
-      .windows_held = static_cast<std::int64_t>(state.held_windows.size()),
-      .doubts = std::move(doubts),
-      .steering = state.Steering().Describe()};
+  FabricHealth health{.reach = reach,
+                      .links_down = std::ranges::count(
+                          state.topology.links(), fabric::LinkState::kDown, &fabric::Link::state),
+                      .links_lossy = std::ranges::count_if(
+                          state.link_faults,
+                          [](const auto& of) { return of.second.kind == LinkFault::Kind::kLossy; }),
+                      .links_awaiting_operator = static_cast<std::int64_t>(links_awaiting_operator),
+                      .silent_feeds = static_cast<std::int64_t>(state.silent_feeds.size()),
+                      .windows_held = static_cast<std::int64_t>(state.held_windows.size()),
+                      .doubts = std::move(doubts),
+                      .steering = state.Steering().Describe()};
   if (!health.steering.empty() || !state.notices.sprayed_hosts.empty()) {
     const std::vector<FlowSlot> slots = state.flows.All();
     health.flows_unsteered = std::ranges::count_if(slots, [&](FlowSlot slot) {

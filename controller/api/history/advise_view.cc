@@ -144,8 +144,7 @@ Result<std::string> AdviseView(const Controller& controller, const std::string& 
   json.Key("bursts").Integer(static_cast<std::int64_t>(bursts));
   json.Key("bursts_since_start")
       .Integer(static_cast<std::int64_t>(controller.ledger().watch().finished()));
-  json.Key("left_out")
-      .Integer(static_cast<std::int64_t>(controller.ledger().book().left_out()));
+  json.Key("left_out").Integer(static_cast<std::int64_t>(controller.ledger().book().left_out()));
   json.Key("draws").Integer(static_cast<std::int64_t>(BurstCosts::kDraws));
   json.Key("jobs").BeginArray();
   for (const auto& [key, hours] : jobs) WriteJob(json, key.first, key.second, hours);

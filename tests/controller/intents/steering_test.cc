@@ -74,8 +74,9 @@ TEST(SteeringRules, SteerNothingWhileTheControllerOnlyObserves) {
   const SteeringRules rules(none, ranks, true);
   EXPECT_TRUE(rules.observes());
   EXPECT_FALSE(rules.IsSteered("h0", "job"));
-  EXPECT_EQ(rules.Describe(),
-            "the controller only observes (mode in its configuration): every flow takes plain ECMP");
+  EXPECT_EQ(
+      rules.Describe(),
+      "the controller only observes (mode in its configuration): every flow takes plain ECMP");
 }
 
 TEST(SteeringRules, SteerEverythingWithoutIntents) {

@@ -59,8 +59,8 @@ struct BurstCosts {
 // with equal chance, which holds for switches that hash all equal next hops alike. What is not
 // reported as a flow does not count.
 //
-// Cost: O(flows x kDraws x subflows x hops) and that of Assigner::Optimal; docs/benchmarks.md has a
-// figure. Deterministic. Thread safety: one thread; the view must outlive it.
+// Cost: O(flows x kDraws x subflows x hops) and that of Assigner::Optimal (tests/bench/ledger_bench
+// measures it). Deterministic. Thread safety: one thread; the view must outlive it.
 class BurstCostModel {
  public:
   // What a burst costs to compute, in draws of a path, for budgets.

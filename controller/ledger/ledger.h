@@ -16,8 +16,8 @@ namespace espalier::controller {
 // present one (Scheme), from watching alone. It steers nothing.
 //
 // Costs are computed off the loop's thread (ControllerOptions::background), a few bursts at a time,
-// within a budget of steps a second (BurstCostModel::StepsOf): a few percent of a core. Bursts for
-// which there is no time are counted as skipped. Jobs take turns.
+// within a budget of steps a second (BurstCostModel::StepsOf). Bursts for which there is no time
+// are counted as skipped. Jobs take turns.
 //
 // What could prove it wrong: bursts whose time is not that of the links (the measured time is then
 // much longer than that of the links, and changes by the links' part alone), switches that hash

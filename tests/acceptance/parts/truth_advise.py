@@ -3,7 +3,6 @@
 One job sends a random permutation between leaves in each of its rounds, on connections that last. The controller first
 observes; a reload then lets it steer. Both times are those that the hosts report."""
 
-import json
 import random
 import statistics
 import sys
@@ -41,9 +40,9 @@ class ObservingLab(link_faults.Lab):
         self.espalier("reload", "--controller", f"unix:{self.files}/http")
 
     def advice(self, placing):
-        """What the command says of the job placed in this way; None: nothing yet."""
-        answer = json.loads(self.espalier("advise", "--json", "--controller", f"unix:{self.files}/http"))
-        return next((job for job in answer["jobs"] if job["job"] == "job" and job["placing"] == placing), None)
+        """What the ledger says of the job placed in this way; None: nothing yet."""
+        return next((job for job in self.get("advise")["jobs"]
+                     if job["job"] == "job" and job["placing"] == placing), None)
 
     def pushed(self):
         """Pushes that had paths, as the controller's log of them has it."""

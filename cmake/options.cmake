@@ -45,6 +45,10 @@ endif()
 # The release build tests the libraries as shipped, but compiles the tests themselves with -O1, which
 # saves a fifth of the compile time.
 set(ESPALIER_TEST_OPTIONS $<$<CONFIG:Release>:-O1>)
+# Compiled together, local names of one test shadow private ones of another.
+if(CMAKE_UNITY_BUILD)
+  list(APPEND ESPALIER_TEST_OPTIONS -Wno-shadow)
+endif()
 # The tests themselves are checked for wrong accesses only: undefined behaviour is looked for in what
 # they test. That takes a third less time to compile them.
 if(ESPALIER_SANITIZE MATCHES "undefined")

@@ -182,7 +182,7 @@ tl::unexpected<Error> MessageExchange::FailOfSizes(int peer, std::uint64_t tag,
                   own, ours / element, what));
 }
 
-// Judges the first message of a block and finds its place.
+// Checks the first message of a block and finds its place.
 Result<void> MessageExchange::Begin(int peer, Lane& lane, const Message& message) {
   const int own = path_.transport.rank();
   const std::uint64_t whole = message.tag[3];

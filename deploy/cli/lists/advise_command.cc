@@ -183,9 +183,10 @@ void AddAdvise(CLI::App& app, const SessionPtr& session) {
       "or hashed over more queue pairs");
   const auto span = std::make_shared<std::string>();
   command
-      ->add_option("--for", *span,
-                   "How far to look back, in steps of ten minutes: 30m, 2h or 1d (default: as far "
-                   "as the controller remembers, at most a day)")
+      ->add_option(
+          "--for", *span,
+          "Time before now that counts, in steps of ten minutes: 30m, 2h or 1d (default: as far "
+          "as the controller remembers, at most a day)")
       ->type_name("DURATION");
   command->footer("Examples:\n  espalier advise --for 2h");
   command->callback([session, span] {

@@ -83,7 +83,7 @@ LinkTester::LinkTester(State& state, EventLoop& loop, PathLearner& learner,
                    },
                .on_finding = [this](const LossFinding& finding) { Conclude(finding); }}),
       dead_(
-          evidence_, [this](DirectedLink link) { return LiarsAt(link); },
+          evidence_, options.full_queue, [this](DirectedLink link) { return LiarsAt(link); },
           [this](DirectedLink a, DirectedLink b) {
             return routes_.AreSeries(a, b, [this](LinkId id) { return out_of_use_.contains(id); });
           }),

@@ -61,6 +61,20 @@ bool DeadVerdict::HasPassed(DirectedLink link, TimePoint since) const {
   return has_passed;
 }
 
+std::size_t DeadVerdict::CountMoments(const std::vector<const TrainOutcome*>& trains) const {
+  std::vector<TimePoint> times;
+  for (const TrainOutcome* train : trains) times.push_back(train->at);
+  std::ranges::sort(times);
+  std::size_t moments = 0;
+  TimePoint began{};
+  for (const TimePoint at : times) {
+    if (moments > 0 && at - began < full_queue_) continue;
+    began = at;
+    ++moments;
+  }
+  return moments;
+}
+
 bool DeadVerdict::IsBeyondChance(DirectedLink link, const std::vector<const TrainOutcome*>& silent,
                                  const KnownFaults& known) const {
   std::set<std::size_t> uplinks;
@@ -99,7 +113,7 @@ bool DeadVerdict::IsBeyondChance(DirectedLink link, const std::vector<const Trai
   }
   const double part = static_cast<double>(lost + 1) / static_cast<double>(all + 2);
   const double certain = std::log(1e6 * static_cast<double>(evidence_.directions()));
-  return -std::log(part) * static_cast<double>(silent.size()) >= certain;
+  return -std::log(part) * static_cast<double>(CountMoments(silent)) >= certain;
 }
 
 DeadVerdict::Answer DeadVerdict::Judge(DirectedLink link, const KnownFaults& known,

@@ -22,11 +22,13 @@ namespace espalier::controller {
 // most of them, so that f hosts that hide what they send or receive take no link down. On busy
 // hosts trains are silent for no fault of the fabric: if a part s of the trains of the same hosts
 // over other links was silent at the same time, n silent trains count only if s^n is below 10^-6
-// for all links together. Another link that all these trains cross and that nothing passed either
-// is another explanation. The link is dead only if trains have distinguished the two, or if none
-// ever can, as all paths over this one cross the other one, too. If all paths over the other one
-// also cross this one, either may be the dead one: the fault names the other one as an alternative,
-// and nothing is lost by leaving both. What would prove it wrong: one train that passes.
+// for all links together. Trains that were sent within the time for which a full queue drains count
+// once, as they met the same queue. Another link that all these trains cross and that nothing
+// passed either is another explanation. The link is dead only if trains have distinguished the two,
+// or if none ever can, as all paths over this one cross the other one, too. If all paths over the
+// other one also cross this one, either may be the dead one: the fault names the other one as an
+// alternative, and nothing is lost by leaving both. What would prove it wrong: one train that
+// passes.
 //
 // Deterministic. Complexity: O(trains of the link in kMemory x links). Thread safety: none.
 class DeadVerdict {
@@ -38,8 +40,13 @@ class DeadVerdict {
 
   // Whether all paths over the first link that could tell cross the second one, too.
   using AreSeries = std::function<bool(fabric::DirectedLink, fabric::DirectedLink)>;
-  DeadVerdict(const LossEvidence& evidence, LinkVerdict::Liars liars, AreSeries are_series)
-      : evidence_(evidence), liars_(std::move(liars)), are_series_(std::move(are_series)) {}
+  // `full_queue`: for how long a full queue of a switch drains.
+  DeadVerdict(const LossEvidence& evidence, Duration full_queue, LinkVerdict::Liars liars,
+              AreSeries are_series)
+      : evidence_(evidence),
+        full_queue_(full_queue),
+        liars_(std::move(liars)),
+        are_series_(std::move(are_series)) {}
 
   struct Answer {
     std::optional<LinkFault> fault;  // it is dead
@@ -55,8 +62,11 @@ class DeadVerdict {
   bool IsBeyondChance(fabric::DirectedLink link, const std::vector<const TrainOutcome*>& silent,
                       const KnownFaults& known) const;
   bool HasPassed(fabric::DirectedLink link, TimePoint since) const;
+  // How many of the trains met different queues.
+  std::size_t CountMoments(const std::vector<const TrainOutcome*>& trains) const;
 
   const LossEvidence& evidence_;
+  const Duration full_queue_;
   const LinkVerdict::Liars liars_;
   const AreSeries are_series_;
 };

@@ -32,7 +32,7 @@ class Dead : public VerdictFixture {
   DeadVerdict::Answer Judge(const std::string& arrow = "spine1>leaf1",
                             const KnownFaults& known = {}) const {
     return DeadVerdict(
-               evidence_, [this](fabric::DirectedLink) { return liars_; },
+               evidence_, full_queue_, [this](fabric::DirectedLink) { return liars_; },
                [this](fabric::DirectedLink, fabric::DirectedLink) { return are_series_; })
         .Judge(Direction(arrow), known, now_);
   }
@@ -40,6 +40,7 @@ class Dead : public VerdictFixture {
   // Of hosts under three other leaves.
   const std::vector<std::pair<int, int>> kEnough = {{0, 4}, {8, 5}, {12, 6}, {1, 7}, {9, 4}};
   bool are_series_ = false;
+  Duration full_queue_{};
   static constexpr int kOthers = 10;  // trains for each one over the link
   int silent_others_ = 0;             // of these
 };
@@ -58,8 +59,23 @@ TEST_F(Dead, ASilenceThatIsOlderThanItLastedProvesNothing) {
   Add(2, 5, 1, false);
   now_ += 800ms;
   EXPECT_TRUE(Judge().fault);
-  now_ += 300ms;
+  now_ += 302ms;
   EXPECT_FALSE(Judge().fault);
+}
+
+// Trains that meet the same full queue are lost together.
+TEST_F(Dead, TrainsThatMetTheSameQueueCountOnce) {
+  AddSilent(kEnough, 25ms);
+  ASSERT_TRUE(Judge().fault);
+  full_queue_ = 25ms;  // all of them met different ones
+  EXPECT_TRUE(Judge().fault);
+  full_queue_ = 50ms;  // three
+  EXPECT_FALSE(Judge().fault);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_FALSE(Judge().fault) << i;
+    AddSilent({{0, 4}}, 50ms);
+  }
+  EXPECT_TRUE(Judge().fault);
 }
 
 TEST_F(Dead, ALinkThatNoTrainOfSeveralHostsPassesIsDead) {
@@ -108,14 +124,14 @@ TEST_F(Dead, TrainsOfOneSenderOrToOneReceiverAreNotEnough) {
 TEST_F(Dead, ItSaysNothingIfNoOtherPathBetweenTheSameHostsDelivered) {
   for (const auto& [from, to] : kEnough) {
     Add(from, to, 1, false);
-    now_ += 30ms;
+    now_ += 200ms;
   }
   EXPECT_FALSE(Judge().fault);
   for (int i = 0; i < kOthers; ++i) {  // to other hosts
     for (const auto& [from, to] : kEnough) Add(from, to == 4 ? 5 : 4, 2, true);
   }
   EXPECT_FALSE(Judge().fault);
-  now_ += 1'300ms;
+  now_ += 500ms;
   for (const auto& [from, to] : kEnough) Add(from, to, 2, true);  // now the same, and in time
   EXPECT_TRUE(Judge().fault);
 }

@@ -34,7 +34,7 @@ std::string Text(std::string_view mode, const std::string& jobs) {
   return AdviceText(*io::ParseJson(answer, "answer"), false);
 }
 
-bool Has(const std::string& text, std::string_view part) {
+bool HasPart(const std::string& text, std::string_view part) {
   return text.find(part) != std::string::npos;
 }
 
@@ -47,28 +47,29 @@ TEST(AdviceText, SaysThatNothingWasObservedYet) {
 
 TEST(AdviceText, SaysWhatIsMeasuredAndWhatIsInferred) {
   const std::string text = Text("OBSERVE", Job("ECMP", 2, 1));
-  EXPECT_TRUE(Has(text,
-                  "job train, on plain ECMP: 12 bursts of 8 flows, measured 2 s each "
-                  "(standard error 0.01 s); 3 more bursts not looked at\n"))
+  EXPECT_TRUE(HasPart(text,
+                      "job train, on plain ECMP: 12 bursts of 8 flows, measured 2 s each "
+                      "(standard error 0.01 s); 3 more bursts not looked at\n"))
       << text;
-  EXPECT_TRUE(Has(text, "-50.0 %")) << text;
-  EXPECT_TRUE(Has(text, "weights by round trips  unknown")) << text;
-  EXPECT_TRUE(Has(text, "1.5 GPU-hours could be gained (the 16 GPUs")) << text;
-  EXPECT_TRUE(Has(text, "Only what is called measured was measured.")) << text;
-  EXPECT_FALSE(Has(text, "not known")) << text;
+  EXPECT_TRUE(HasPart(text, "-50.0 %")) << text;
+  EXPECT_TRUE(HasPart(text, "weights by round trips  unknown")) << text;
+  EXPECT_TRUE(HasPart(text, "1.5 GPU-hours could be gained (the 16 GPUs")) << text;
+  EXPECT_TRUE(HasPart(text, "Only what is called measured was measured.")) << text;
+  EXPECT_FALSE(HasPart(text, "not known")) << text;
 }
 
 TEST(AdviceText, WarnsOfWhatIsNotKnown) {
   const std::string text = Text("STEER", Job("ECMP", 2, 1, 0.25));
-  EXPECT_TRUE(Has(text, "The paths of 75 % of the flows on ECMP are not known")) << text;
-  EXPECT_FALSE(Has(text, "only observes")) << text;
+  EXPECT_TRUE(HasPart(text, "The paths of 75 % of the flows on ECMP are not known")) << text;
+  EXPECT_FALSE(HasPart(text, "only observes")) << text;
 }
 
 TEST(AdviceText, ComparesBeforeAndAfter) {
   const std::string text = Text("STEER", Job("ECMP", 2, 1) + "," + Job("STEERED", 1.25, 1.25));
-  EXPECT_TRUE(Has(text, "measured 2 s on ECMP, predicted 1 s, measured 1.25 s steered.\n")) << text;
+  EXPECT_TRUE(HasPart(text, "measured 2 s on ECMP, predicted 1 s, measured 1.25 s steered.\n"))
+      << text;
   const std::string slower = Text("STEER", Job("ECMP", 2, 1) + "," + Job("STEERED", 2.5, 2.5));
-  EXPECT_TRUE(Has(slower, "The job is slower than before")) << slower;
+  EXPECT_TRUE(HasPart(slower, "The job is slower than before")) << slower;
 }
 
 TEST(AdviceText, BearsAnAnswerWithoutWhatItNeeds) {

@@ -121,8 +121,9 @@ TEST(Groups, AreNotFormedAgainWithoutTheirStore) {
     std::string why;
     try {
       Collective group("tcp://127.0.0.1:10900", "g", rank, 2, {.medium = ESPALIER_TCP});
-      if (rank == 0) ::raise(SIGKILL);
       try {
+        group.Barrier();  // both ranks have joined
+        if (rank == 0) ::raise(SIGKILL);
         group.Barrier();
       } catch (const CollectiveError&) {
         group.Reform();

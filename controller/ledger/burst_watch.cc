@@ -8,17 +8,6 @@
 #include "controller/rounds/burst_log.h"
 
 namespace espalier::controller {
-namespace {
-
-// The part of another burst that lies within this one.
-double PartWithin(TimePoint began, TimePoint ended, TimePoint other_began, TimePoint other_ended) {
-  const Duration common = std::min(ended, other_ended) - std::max(began, other_began);
-  const Duration length = other_ended - other_began;
-  if (common <= Duration{} || length <= Duration{}) return 0;
-  return static_cast<double>(common.count()) / static_cast<double>(length.count());
-}
-
-}  // namespace
 
 std::uint64_t BurstKeyOf(const Flow& flow) {
   const auto both = [](std::uint64_t upper, std::uint64_t lower) { return upper << 32U ^ lower; };
@@ -211,7 +200,7 @@ bool BurstWatch::AddOthers(std::uint32_t own, SeenBurst& seen) const {
     for (const Burst* const other : {&job.last, &job.present}) {
       if (index == own && other == &of) continue;
       const TimePoint ended = other == &job.present && job.busy > 0 ? of.ended : other->ended;
-      const double part = PartWithin(of.began, of.ended, other->began, ended);
+      const double part = PartWithin({of.began, of.ended}, {other->began, ended});
       if (part <= 0) continue;
       const bool has_room = seen.flows.size() + other->parts.size() <= kMostFlows;
       if (!has_room || !other->is_complete) return false;

@@ -17,6 +17,13 @@ Duration Length(const Burst& burst) {
 
 }  // namespace
 
+double PartWithin(const Burst& burst, const Burst& other) {
+  const Duration common = std::min(burst.ended, other.ended) - std::max(burst.began, other.began);
+  const Duration length = other.ended - other.began;
+  if (common <= Duration{} || length <= Duration{}) return 0;
+  return static_cast<double>(common.count()) / static_cast<double>(length.count());
+}
+
 bool BurstLog::Begin(TimePoint at) {
   if (!bursts_.empty() &&
       (bursts_.back().ended == kLasts || at - bursts_.back().ended < kBurstGap)) {

@@ -14,6 +14,9 @@ struct Burst {
   TimePoint ended{};  // TimePoint::max(): it lasts
 };
 
+// The part of another burst, of its length, in which this one lasts as well; 0 if it has no length.
+double PartWithin(const Burst& burst, const Burst& other);
+
 constexpr Duration kBurstGap = std::chrono::milliseconds(50);
 
 // The latest bursts of a flow, and which bursts of other flows begin together with them.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/base/check.h"
+#include "controller/rounds/burst_log.h"
 
 namespace espalier::controller {
 namespace {
@@ -49,15 +50,6 @@ void DropMerged(std::deque<JobRound>& rounds) {
   };
   const auto merged = std::ranges::count_if(rounds, is_merged);
   if (3 * static_cast<std::size_t>(merged) <= rounds.size()) std::erase_if(rounds, is_merged);
-}
-
-// The part of the span from `began` to `ended` in which another one lies, of the other one's
-// length.
-double PartWithin(TimePoint began, TimePoint ended, TimePoint other_began, TimePoint other_ended) {
-  const Duration common = std::min(ended, other_ended) - std::max(began, other_began);
-  const Duration length = other_ended - other_began;
-  if (common <= Duration{} || length <= Duration{}) return 0;
-  return static_cast<double>(common.count()) / static_cast<double>(length.count());
 }
 
 }  // namespace
@@ -167,11 +159,12 @@ double JobRounds::SecondsOfShared(const Job& job, const Group& group) const {
   };
   for (const Group& other : job.groups) {
     if (&other == &group) continue;
-    const double part = PartWithin(*group.began, group.ended, other.last_began, other.last_ended);
+    const double part =
+        PartWithin({*group.began, group.ended}, {other.last_began, other.last_ended});
     if (part > 0) add(other.last_bytes, part);
     if (!other.began) continue;
     const TimePoint ended = other.busy > 0 ? std::max(group.ended, *other.began) : other.ended;
-    const double now = PartWithin(*group.began, group.ended, *other.began, ended);
+    const double now = PartWithin({*group.began, group.ended}, {*other.began, ended});
     if (now > 0) add(BytesOf(other), now);
   }
   double longest = 0;

@@ -110,7 +110,8 @@ Result<std::string> TcpStore::Ask(char kind, const std::string& key, const std::
   while (true) {
     Error error{ErrorCode::kUnavailable, "timed out"};
     milliseconds pause = kRetryPause;
-    if (auto socket = Dial(any, server_, end); !socket) {
+    const auto socket = Dial(any, server_, end);
+    if (!socket) {
       error = socket.error();
       error.message += "; rank 0, which serves it, has not started or has left";
     } else {
@@ -124,7 +125,8 @@ Result<std::string> TcpStore::Ask(char kind, const std::string& key, const std::
       }
       pause = kComePause;
     }
-    if (steady_clock::now() >= end) return fail(hung_up.value_or(error));
+    // That nobody serves it any more says more than that a connection broke before.
+    if (steady_clock::now() >= end) return fail(socket ? hung_up.value_or(error) : error);
     std::this_thread::sleep_for(pause);
   }
 }

@@ -131,8 +131,8 @@ TEST(Groups, AreNotFormedAgainWithoutTheirStore) {
     } catch (const CollectiveError& error) {
       why = error.what();
     }
-    // Either the connection broke, or nobody serves the store any more.
-    ::_exit(why.find("rendezvous store at 127.0.0.1:10900: ") != std::string::npos ? 0 : 1);
+    const bool is_named = why.find("rendezvous store at 127.0.0.1:10900: ") != std::string::npos;
+    ::_exit(is_named && why.find("rank 0, which serves it, has ") != std::string::npos ? 0 : 1);
   }
   for (int rank = 0; rank < 2; ++rank) {
     int status = 0;

@@ -19,7 +19,8 @@ using attack::ZmtpDealer;
 
 class DaemonUnderAttack : public Daemon {
  protected:
-  DaemonUnderAttack() { WriteConfig("insecure_plaintext: true\n"); }
+  // The attacker sends no heartbeats: what disconnects it here is what it does, not its silence.
+  DaemonUnderAttack() { WriteConfig("insecure_plaintext: true\nmissed_heartbeats: 600\n"); }
 
   static std::string Say(wire::Body body) {
     return wire::Encode({.sender_instance = 666, .body = std::move(body)});

@@ -76,6 +76,7 @@ TEST(PeriodicWork, OfTheControllerRunsAtItsIntervals) {
       {"dropped_events", 200},
       {"flows_of_agents", 200},
       {"heartbeats", 200},
+      {"ledger", 200},
       {"link_health", 200},
       {"load_bound", 200},
       {"operator_probes", 200},

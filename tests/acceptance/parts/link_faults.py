@@ -3,6 +3,7 @@
 Each case runs in a lab of its own, with the real controller and a real agent in each host, and is driven by the
 command line only, so that it can also run the programs of another release (--old FOLDER)."""
 
+import concurrent.futures
 import contextlib
 import json
 import os
@@ -193,12 +194,12 @@ def rounds(result, computes):
     return found
 
 
-def jobs(hosts):
+def jobs(hosts, queue_pairs=1):
     """Two jobs whose bursts alternate with computing: shifts by one and by two leaves."""
     def job(name, distance, compute):
         bursts = [{"source": hosts[i], "destination": hosts[(i + distance) % len(hosts)], "bytes": 500_000}
                   for i in range(0 if name == "A" else 1, len(hosts), 2)]
-        return {"id": name, "iterations": 1_000_000, "phases": [
+        return {"id": name, "iterations": 1_000_000, "queue_pairs": queue_pairs, "phases": [
             {"name": "exchange", "compute_seconds": compute, "bursts": bursts}]}
     quarter = max(1, len(hosts) // 4)
     return {"segment_bytes": 50_000, "phased_jobs": [job("A", quarter, COMPUTE), job("B", 2 * quarter, 0.4)]}
@@ -216,13 +217,10 @@ def flood(hosts, seed):
     return {"segment_bytes": 100_000, "flows": flows}
 
 
-LOADS = ("idle", "jobs", "full")
-
-
 def load(lab, kind, seconds=86400):
     """Starts the traffic of this kind, for at most so many seconds; None for a fabric that stays idle."""
-    if kind == "jobs":
-        return lab.traffic(jobs(lab.hosts), seconds=seconds)
+    if kind in ("jobs", "split"):
+        return lab.traffic(jobs(lab.hosts, 4 if kind == "split" else 1), seconds=seconds)
     if kind == "full":
         return lab.traffic({**jobs(lab.hosts), **flood(lab.hosts, lab.seed)}, seconds=seconds)
     return None
@@ -284,9 +282,9 @@ def phases_of(found, fault_at, left_at):
             statistics.median(after) if after else None)
 
 
-def sound(folder, name, kind, minutes, seed=1, old=False, shape=(), dead=None):
+def sound(folder, name, kind, minutes, seed=1, shape=(), dead=None):
     """A fabric without a fault (or with one dead spine): links that left service wrongly."""
-    with Lab(folder, name, shape, seed, old) as lab:
+    with Lab(folder, name, shape, seed) as lab:
         load(lab, kind)
         learn(lab)
         if dead is not None:
@@ -295,8 +293,8 @@ def sound(folder, name, kind, minutes, seed=1, old=False, shape=(), dead=None):
                 lab.lose(f"leaf{leaf}", dead, 100)
         time.sleep(60 * minutes)
         events = lab.events("link_lossy", "link_slow", "link_detected_down", "nic_lossy", "links_undecided")
-        return {"counters": lab.counters(), "events": [event for event in events if dead is None or f"--{dead} " not in event["text"]],
-                "all": events}
+        return {"counters": lab.counters(),
+                "events": [event for event in events if dead is None or f"--{dead} " not in event["text"]]}
 
 
 # Percent lost, of which packets, under which load, and the seconds within which flows must have left the link.
@@ -308,8 +306,9 @@ FAULTS = [
     (10, "", "full", 15), (5, "", "full", 15), (2, "", "full", 60), (1, "", "full", 120),
 ]
 THREE_TIERS = ["--pods", "2", "--leaves", "2", "--spines", "2", "--cores", "4", "--hosts-per-leaf", "4"]
-# The load, the shape of the fabric, and a spine that is dead.
-SOUND = [("idle", (), None), ("jobs", (), None), ("full", (), None), ("full", THREE_TIERS, None), ("jobs", (), "spine2")]
+# The load, the shape of the fabric, and a spine that is dead. "split": each flow is four connections.
+SOUND = [("full", (), None), ("full", THREE_TIERS, None), ("jobs", (), "spine2"), ("jobs", (), None),
+         ("split", (), None), ("idle", (), None)]
 
 
 def direction(seed):
@@ -322,54 +321,63 @@ def check(name, value, aim, ok):
     return {"name": f"links, {name}", "value": value, "aim": aim, "ok": bool(ok)}
 
 
-def checks(folder, seeds, minutes, before=None):
-    yield from fault_checks(folder, seeds, before)
-    yield from sound_checks(folder, seeds, minutes)
+def checks(folder, seeds, minutes, before=None, at_once=1, only="all"):
+    """All rows, with so many labs at once. Their cases wait in one queue, and a row is given when its last one has
+    ended; the long ones come first."""
+    with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
+        rows = []
+        if only in ("all", "sound"):
+            rows += [(sound_row, words, [pool.submit(sound, folder, f"sound{i}-{seed}", words[0], minutes, seed, *words[1:])
+                                         for seed in range(1, seeds + 1)]) for i, words in enumerate(SOUND)]
+        if only in ("all", "faulty"):
+            for i, words in enumerate(FAULTS):
+                for release, of in ((folder, "now"), *(((before, "old"),) if before is not None else ())):
+                    cases = [pool.submit(fault, release, f"{of}{i}-{seed}", *direction(seed), *words, seed,
+                                         of == "old") for seed in range(1, seeds + 1)]
+                    rows.append((fault_row, (words, of == "old"), cases))
+            rows.append((heal_row, (), [pool.submit(fault, folder, "heals", *direction(2), 10, seed=2, heals=True)]))
+        for row, words, cases in rows:
+            yield from row([case.result() for case in cases], minutes, *words)
 
 
 def in_words(seconds):
     return "never" if seconds is None else f"{seconds:.1f}"
 
 
-def fault_checks(folder, seeds, before=None):
-    for percent, match, kind, most in FAULTS:
-        of = {"": "everything", TCP: "TCP"}.get(match, match)
-        row = f"{percent} % of {of} lost, {kind}"
-        arguments = [(*direction(seed), percent, match, kind, most, seed) for seed in range(1, seeds + 1)]
-        found = [fault(folder, f"fault{words[-1]}", *words) for words in arguments]
-        in_time = all(one["seconds"] is not None and one["seconds"] <= most for one in found)
-        yield check(f"{row}: seconds until flows have left", ", ".join(in_words(one["seconds"]) for one in found),
-                    f"at most {most}", in_time)
-        wrong = sum(len(one["wrong"]) for one in found)
+def fault_row(found, _, words, old):
+    """Faults of one kind on several fabrics."""
+    percent, match, kind, most = words
+    row = f"{percent} % of {({'': 'everything', TCP: 'TCP'}).get(match, match)} lost, {kind}"
+    seconds = [one["seconds"] for one in found]
+    value = ", ".join(map(in_words, seconds))
+    wrong = sum(len(one["wrong"]) for one in found)
+    if old:
+        yield check(f"{row}, the release before: seconds until flows have left; other links out of use",
+                    f"{value}; {wrong}", "none, to compare", True)
+    else:
+        yield check(f"{row}: seconds until flows have left", value, f"at most {most}",
+                    all(one is not None and one <= most for one in seconds))
         yield check(f"{row}: other links out of use", wrong, 0, wrong == 0)
-        yield told(f"{row}: a job's rounds in seconds (median before, worst until left, median after)", found)
-        if before is not None:
-            old = [fault(before, f"old{words[-1]}", *words, old=True) for words in arguments]
-            yield check(f"{row}, the release before: seconds until flows have left; other links out of use",
-                        ", ".join(in_words(one["seconds"]) for one in old) + f"; {sum(len(one['wrong']) for one in old)}",
-                        "none, to compare", True)
-            yield told(f"{row}, the release before: a job's rounds in seconds", old)
-    healed = fault(folder, "heals", *direction(2), 10, seed=2, heals=True)
+    times = ["not left" if one["rounds"] is None else "/".join("-" if one is None else f"{one:.2f}" for one in one["rounds"])
+             for one in found]
+    yield check(f"{row}{', the release before' if old else ''}: a job's rounds in seconds (median before, worst until "
+                "left, median after)", ", ".join(times), "none, to compare", True)
+
+
+def heal_row(found, _):
+    healed = found[0]
     yield check("seconds from healing until the link is used again, once",
                 None if healed["back"] is None else round(healed["back"], 1), "at most 60",
                 healed["back"] is not None and healed["back"] <= 60 and not healed["wrong"])
 
 
-def told(name, found):
-    """The times of a job's rounds, which are shown and not judged."""
-    times = ["not left" if one["rounds"] is None else "/".join("-" if one is None else f"{one:.2f}" for one in one["rounds"])
-             for one in found]
-    return check(name, ", ".join(times), "none, to compare", True)
-
-
-def sound_checks(folder, seeds, minutes):
-    for kind, shape, dead in SOUND:
-        found = [sound(folder, f"sound{seed}", kind, minutes, seed, shape=shape, dead=dead)
-                 for seed in range(1, seeds + 1)]
-        events = sum(len(one["events"]) for one in found)
-        where = ("three tiers, " if shape else "") + (f"{dead} is dead, " if dead else "")
-        yield check(f"sound fabric, {where}{kind}, {seeds} times {minutes:g} minutes: links out of use", events, 0,
-                    events == 0)
+def sound_row(found, minutes, kind, shape, dead):
+    events = [event for one in found for event in one["events"]]
+    where = ("three tiers, " if shape else "") + (f"{dead} is dead, " if dead else "")
+    trains = sum(one["counters"]["controller_test_trains_total"] for one in found)
+    yield check(f"sound fabric, {where}{kind}, {len(found)} times {minutes:g} minutes: links out of use or doubted",
+                f"{len(events)} in {trains:.0f} trains" + "".join(f"; {event['text']}" for event in events[:3]), 0,
+                not events)
 
 
 def daemon_costs(folder, old):

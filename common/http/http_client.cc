@@ -20,8 +20,6 @@ namespace http = boost::beast::http;
 using asio::generic::stream_protocol;
 using beast::error_code;
 
-constexpr std::uint64_t kMaxResponseBytes = 256 << 20;
-
 using PlainStream = beast::basic_stream<stream_protocol>;
 using TlsStream = beast::ssl_stream<PlainStream>;
 
@@ -91,7 +89,7 @@ Result<HttpResponse> HttpFetch(const std::string& address, const std::string& me
   exchange.request.keep_alive(false);
   exchange.request.body() = body;
   exchange.request.prepare_payload();
-  exchange.response.body_limit(kMaxResponseBytes);
+  exchange.response.body_limit(access.most_bytes);
 
   asio::io_context context;
   asio::ssl::context tls(asio::ssl::context::tls_client);

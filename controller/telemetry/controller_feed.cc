@@ -41,7 +41,8 @@ std::string ControllerFeed::TakeLoads() {
   return json.Text();
 }
 
-void ControllerFeed::Post(const char* path, std::string body, bool& is_sending) {
+void ControllerFeed::Post(const char* path, std::string body, bool& is_sending,
+                          std::function<void(int status)> done) {
   is_sending = true;
   auto answer = std::make_shared<Result<io::HttpResponse>>();
   background_.Run(
@@ -49,9 +50,10 @@ void ControllerFeed::Post(const char* path, std::string body, bool& is_sending) 
        access = options_.access] {
         *answer = io::HttpFetch(address, "POST", path, body, kTimeout, access);
       },
-      [this, answer, &is_sending] {
+      [this, answer, &is_sending, done = std::move(done)] {
         is_sending = false;
         HandleAnswer(*answer);
+        if (done) done(*answer ? (*answer)->status : 0);
       });
 }
 
@@ -85,6 +87,20 @@ void ControllerFeed::SendFlows(const std::vector<SampledFlows::Flow>& flows, Dur
   }
   json.EndArray().EndObject();
   Post("/api/v1/flows/seen", json.Text(), is_sending_flows_);
+}
+
+bool ControllerFeed::SendStates(const std::vector<LinkState>& states,
+                                std::function<void(int status)> done) {
+  if (is_sending_states_) return false;
+  std::string lines;
+  for (const LinkState& state : states) {
+    io::JsonWriter json;
+    json.BeginObject().Key("link").String(topology_.link(state.link).id);
+    json.Key("up").Bool(state.is_up).Key("source").String(options_.source).EndObject();
+    lines += json.Text() + "\n";
+  }
+  Post("/api/v1/links/report", std::move(lines), is_sending_states_, std::move(done));
+  return true;
 }
 
 void ControllerFeed::HandleAnswer(const Result<io::HttpResponse>& answer) {

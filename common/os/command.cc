@@ -4,10 +4,10 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/mman.h>
-#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -247,7 +247,8 @@ Result<CommandOutput> RunWithin(const CommandLimits& limits, const Command& comm
   if (pid == 0) ChildMain(*prepared, in->get(), write_ends[0].get(), write_ends[1].get());
   ProcessGroup group(pid);
   for (UniqueFd& end : write_ends) end.Close();
-  const UniqueFd ended(::pidfd_open(pid, 0));
+  // The header of pidfd_open is not made for C++ in glibc 2.36.
+  const UniqueFd ended(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   if (!ended) return FailErrno("pidfd_open", errno);
   for (bool has_ended = false; !has_ended;) {
     const auto left =

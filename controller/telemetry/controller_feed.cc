@@ -50,9 +50,9 @@ void ControllerFeed::Post(const char* path, std::string body, bool& is_sending,
        access = options_.access] {
         *answer = io::HttpFetch(address, "POST", path, body, kTimeout, access);
       },
-      [this, answer, &is_sending, done = std::move(done)] {
+      [this, answer, path, &is_sending, done = std::move(done)] {
         is_sending = false;
-        HandleAnswer(*answer);
+        HandleAnswer(path, *answer);
         if (done) done(*answer ? (*answer)->status : 0);
       });
 }
@@ -103,7 +103,11 @@ bool ControllerFeed::SendStates(const std::vector<LinkState>& states,
   return true;
 }
 
-void ControllerFeed::HandleAnswer(const Result<io::HttpResponse>& answer) {
+std::string ControllerFeed::problem() const {
+  return problems_.empty() ? "" : problems_.begin()->second;
+}
+
+void ControllerFeed::HandleAnswer(const char* path, const Result<io::HttpResponse>& answer) {
   std::string problem;
   if (!answer) {
     problem = answer.error().message;
@@ -112,14 +116,15 @@ void ControllerFeed::HandleAnswer(const Result<io::HttpResponse>& answer) {
                           answer->body.substr(0, 300));
   }
   (problem.empty() ? reports_ : refused_).Add();
-  if (problem != problem_) {
-    if (problem.empty()) {
-      Log(LogLevel::kInfo, "event=reports_taken controller={}", options_.controller);
-    } else {
-      Log(LogLevel::kWarning, "event=reports_fail problem=\"{}\"", problem);
-    }
+  const auto before = problems_.find(path);
+  if (problem.empty()) {
+    if (before == problems_.end()) return;
+    problems_.erase(before);
+    Log(LogLevel::kInfo, "event=reports_taken controller={} path={}", options_.controller, path);
+  } else if (before == problems_.end() || before->second != problem) {
+    Log(LogLevel::kWarning, "event=reports_fail path={} problem=\"{}\"", path, problem);
+    problems_.insert_or_assign(path, std::move(problem));
   }
-  problem_ = std::move(problem);
 }
 
 }  // namespace espalier::telemetry

@@ -45,14 +45,14 @@ class ControllerFeed {
   // status of the controller's answer; 0: there was none.
   bool SendStates(const std::vector<LinkState>& states, std::function<void(int status)> done);
 
-  // What went wrong with the last report, in words; "" if the controller took it.
-  const std::string& problem() const { return problem_; }
+  // What went wrong with the last report of a kind, in words; "" if the controller took all.
+  std::string problem() const;
 
  private:
   void Post(const char* path, std::string body, bool& is_sending,
             std::function<void(int status)> done = {});
   std::string TakeLoads();
-  void HandleAnswer(const Result<io::HttpResponse>& answer);
+  void HandleAnswer(const char* path, const Result<io::HttpResponse>& answer);
 
   const fabric::Topology& topology_;
   const Options options_;
@@ -60,7 +60,7 @@ class ControllerFeed {
   bool is_sending_loads_ = false;
   bool is_sending_flows_ = false;
   bool is_sending_states_ = false;
-  std::string problem_;
+  std::map<std::string, std::string> problems_;  // by path; none is ""
   Counter& reports_;
   Counter& refused_;
   io::Background background_;

@@ -43,14 +43,6 @@ void WriteExporters(io::JsonWriter& json, const Collector& collector, TimePoint 
   json.EndArray();
 }
 
-std::string ShowExporters(const Collector& collector, TimePoint now) {
-  io::JsonWriter json;
-  json.BeginObject();
-  WriteExporters(json, collector, now);
-  json.EndObject();
-  return json.Text() + "\n";
-}
-
 std::string ShowFlows(const Collector& collector, std::size_t most, TimePoint now) {
   io::JsonWriter json;
   json.BeginObject().Key("flows").BeginArray();

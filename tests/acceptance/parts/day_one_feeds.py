@@ -75,7 +75,8 @@ def fall_silent(lab):
     yield check("a switch stops answering: it counts as silent", seconds(silent), "20 s",
                 silent is not None and silent < 20)
     down = link_faults.wait(lab.out_of_use, 5)
-    yield check("links out of use by its silence", "none" if down is None else str(lab.out_of_use()), "none", down is None)
+    lost = "none" if down is None else str(lab.out_of_use())
+    yield check("links out of use by its silence", lost, "none", down is None)
     lab.run("leaf1", "sh", "-c", "mv /run/frr/leaf1/away /run/frr/leaf1/zebra.vty")
     back = link_faults.wait(lambda: not lab.polls()["leaf1"]["silent"], 60)
     logged = len(lab.log("poll_silent")), len(lab.log("poll_answers"))

@@ -24,7 +24,7 @@ Poller::Poller(EventLoop& loop, PolledSwitches& switches, const Options& options
       handle_answer_(std::move(handle_answer)),
       random_(options.seed),
       timers_(switches.polls().size()),
-      is_slow_(switches.polls().size()),
+      slow_polls_(switches.polls().size()),
       prompt_(loop, kPromptWorkers),
       slow_(loop, kSlowWorkers) {
   // Spread over an interval.
@@ -53,7 +53,7 @@ void Poller::Start(std::size_t poll) {
     outcome->readings =
         one.reader->Read(*text, [&](std::string_view name) { return switches_.Knows(poll, name); });
   };
-  Workers& workers = is_slow_[poll] ? slow_ : prompt_;
+  Workers& workers = slow_polls_[poll] >= kSlowAfter ? slow_ : prompt_;
   workers.Run(ask, [this, poll, begin = loop_.Now(), outcome] { Finish(poll, begin, *outcome); });
 }
 
@@ -63,7 +63,8 @@ void Poller::Finish(std::size_t poll, TimePoint begin, const Outcome& outcome) {
   } else {
     switches_.HandleFailure(poll, Printable(outcome.readings.error().message, 300));
   }
-  is_slow_[poll] = !outcome.readings || outcome.took > interval_;
+  const bool is_slow = !outcome.readings || outcome.took > fetch_.timeout / 2;
+  slow_polls_[poll] = is_slow ? slow_polls_[poll] + 1 : 0;
   const auto pause =
       std::chrono::duration_cast<Duration>(interval_ * (0.9 + 0.2 * random_.Fraction()));
   Schedule(poll, begin + pause - loop_.Now());

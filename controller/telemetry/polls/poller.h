@@ -19,15 +19,17 @@ namespace espalier::telemetry {
 // its last answer is there.
 //
 // Requests block threads, of which there are two kinds, so that slow switches delay only each
-// other: kPromptWorkers for sources that answered last time within an interval, kSlowWorkers for
-// the others. Answers are read one at a time, so that hostile ones use the memory of one. Thread
-// safety: the loop's thread. The destructor waits for requests in progress, up to their timeout:
-// three intervals, at least kLeastTimeout and at most kGreatestTimeout. The loop and the switches
-// must outlive it.
+// other: kSlowWorkers for sources that have failed, or have taken half of the timeout, kSlowAfter
+// times in a row, and kPromptWorkers for the others. Answers are read one at a time, so that
+// hostile ones use the memory of one.
+//
+// Thread safety: the loop's thread. The destructor waits for requests in progress, up to their
+// timeout. The loop and the switches must outlive it.
 class Poller {
  public:
-  static constexpr std::size_t kPromptWorkers = 6;
-  static constexpr std::size_t kSlowWorkers = 2;
+  static constexpr std::size_t kPromptWorkers = 12;
+  static constexpr std::size_t kSlowWorkers = 4;
+  static constexpr int kSlowAfter = 2;
 
   struct Options {
     Duration interval = std::chrono::seconds(1);
@@ -52,7 +54,7 @@ class Poller {
   const std::function<void()> handle_answer_;
   Random random_;
   std::vector<TimerPtr> timers_;  // by poll
-  std::vector<bool> is_slow_;     // by poll
+  std::vector<int> slow_polls_;   // by poll: in a row
   std::mutex reading_;
   Workers prompt_;  // destroyed first: their work uses the others
   Workers slow_;

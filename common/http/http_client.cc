@@ -20,8 +20,6 @@ namespace http = boost::beast::http;
 using asio::generic::stream_protocol;
 using beast::error_code;
 
-constexpr std::uint64_t kMaxResponseBytes = 256 << 20;
-
 using PlainStream = beast::basic_stream<stream_protocol>;
 using TlsStream = beast::ssl_stream<PlainStream>;
 
@@ -33,21 +31,38 @@ struct Exchange {
   http::request<http::string_body> request;
   beast::flat_buffer buffer;
   http::response_parser<http::string_body> response;
+  std::uint64_t most_bytes = 0;
   error_code outcome;
 };
+
+template <typename Stream>
+void ReadBody(Stream& stream, Exchange& exchange) {
+  http::async_read(stream, exchange.buffer, exchange.response,
+                   [&](const error_code& error, std::size_t) {
+                     exchange.outcome = error;
+                     // Some servers close TLS without notice; the answer is complete all the same.
+                     if (exchange.response.is_done()) exchange.outcome = {};
+                   });
+}
 
 template <typename Stream>
 void Converse(Stream& stream, Exchange& exchange) {
   http::async_write(stream, exchange.request, [&](const error_code& error, std::size_t) {
     exchange.outcome = error;
     if (error) return;
-    http::async_read(stream, exchange.buffer, exchange.response,
-                     [&](const error_code& read_error, std::size_t) {
-                       exchange.outcome = read_error;
-                       // Some servers close TLS without notice; the answer is complete all the
-                       // same.
-                       if (exchange.response.is_done()) exchange.outcome = {};
-                     });
+    http::async_read_header(stream, exchange.buffer, exchange.response,
+                            [&](const error_code& read_error, std::size_t) {
+                              exchange.outcome = read_error;
+                              if (read_error) return;
+                              // Beast 1.74 does not apply the limit to a response that states its
+                              // length.
+                              const auto length = exchange.response.content_length();
+                              if (length && *length > exchange.most_bytes) {
+                                exchange.outcome = http::error::body_limit;
+                                return;
+                              }
+                              ReadBody(stream, exchange);
+                            });
   });
 }
 
@@ -91,7 +106,8 @@ Result<HttpResponse> HttpFetch(const std::string& address, const std::string& me
   exchange.request.keep_alive(false);
   exchange.request.body() = body;
   exchange.request.prepare_payload();
-  exchange.response.body_limit(kMaxResponseBytes);
+  exchange.most_bytes = access.most_bytes;
+  exchange.response.body_limit(access.most_bytes);
 
   asio::io_context context;
   asio::ssl::context tls(asio::ssl::context::tls_client);

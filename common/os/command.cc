@@ -2,15 +2,19 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <system_error>
@@ -52,6 +56,7 @@ struct Prepared {
   const ExecutionContext* place = nullptr;
   const char* node = nullptr;
   bool die_with_parent = false;
+  bool has_own_group = false;
 };
 
 Result<Prepared> Prepare(const Command& command) {
@@ -98,6 +103,7 @@ int EnterAndExec(const Prepared& prepared) noexcept {
 constexpr int kCannotStart = 127;
 
 [[noreturn]] void ChildMain(const Prepared& prepared, int in, int out, int err) noexcept {
+  if (prepared.has_own_group) ::setpgid(0, 0);
   ::dup2(in, STDIN_FILENO);
   ::dup2(out, STDOUT_FILENO);
   if (err >= 0) ::dup2(err, STDERR_FILENO);
@@ -144,6 +150,45 @@ Result<UniqueFd> MemoryFile(std::string_view text) {
   return fd;
 }
 
+// The reading end of a pipe, and what has arrived there.
+struct PipeText {
+  UniqueFd fd;
+  std::string text;
+
+  // Reads what has arrived, or somewhat more than `most_bytes`. Closes the pipe at its end.
+  void Read(std::size_t most_bytes) {
+    std::array<char, 65536> buffer{};
+    while (fd && text.size() <= most_bytes) {
+      const ssize_t n = ::read(fd.get(), buffer.data(), buffer.size());
+      if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
+      if (n <= 0) return fd.Close();
+      text.append(buffer.data(), static_cast<std::size_t>(n));
+    }
+  }
+};
+
+// A process and its group; both are killed with this object.
+class ProcessGroup {
+ public:
+  explicit ProcessGroup(pid_t pid) : pid_(pid) {
+    ::setpgid(pid, pid);  // as the child does: whichever of them is first
+  }
+  ProcessGroup(const ProcessGroup&) = delete;
+  ProcessGroup& operator=(const ProcessGroup&) = delete;
+  ~ProcessGroup() { KillAndWait(); }
+
+  // Returns the exit code. The process must be waited for after its group is killed, as its number
+  // is free then.
+  int KillAndWait() {
+    if (pid_ < 0) return 0;
+    ::kill(-pid_, SIGKILL);
+    return WaitFor(std::exchange(pid_, -1));
+  }
+
+ private:
+  pid_t pid_;
+};
+
 std::string CommandText(const Command& command) {
   std::string text = command.node.empty() ? "" : command.node + ": ";
   for (const std::string& argument : command.argv) text += argument + " ";
@@ -177,6 +222,53 @@ Result<std::string> RunOrFail(const Command& command, std::string_view input) {
                                                   output->exit_code, output->err));
   }
   return std::move(output->out);
+}
+
+Result<CommandOutput> RunWithin(const CommandLimits& limits, const Command& command) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point deadline = Clock::now() + limits.timeout;
+  Result<Prepared> prepared = Prepare(command);
+  if (!prepared) return Propagate(prepared);
+  prepared->die_with_parent = prepared->has_own_group = true;
+  Result<UniqueFd> in = MemoryFile("");
+  if (!in) return Propagate(in);
+  PipeText out;
+  PipeText err;
+  std::array<UniqueFd, 2> write_ends;
+  for (std::size_t i = 0; i < write_ends.size(); ++i) {
+    std::array<int, 2> ends{};
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0) return FailErrno("pipe", errno);
+    (i == 0 ? out : err).fd = UniqueFd(ends[0]);
+    write_ends[i] = UniqueFd(ends[1]);
+    ::fcntl(ends[0], F_SETFL, O_NONBLOCK);  // of the reading end alone
+  }
+  const pid_t pid = ::fork();
+  if (pid < 0) return FailErrno("fork", errno);
+  if (pid == 0) ChildMain(*prepared, in->get(), write_ends[0].get(), write_ends[1].get());
+  ProcessGroup group(pid);
+  for (UniqueFd& end : write_ends) end.Close();
+  // The header of pidfd_open is not made for C++ in glibc 2.36.
+  const UniqueFd ended(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  if (!ended) return FailErrno("pidfd_open", errno);
+  for (bool has_ended = false; !has_ended;) {
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    if (left <= 0) {
+      return Fail(ErrorCode::kUnavailable,
+                  fmt::format("{}: not done after {} ms", command.argv[0], limits.timeout.count()));
+    }
+    std::array<pollfd, 3> events = {
+        {{out.fd.get(), POLLIN, 0}, {err.fd.get(), POLLIN, 0}, {ended.get(), POLLIN, 0}}};
+    ::poll(events.data(), events.size(), static_cast<int>(left));
+    has_ended = events[2].revents != 0;  // before the last read: what it wrote has arrived
+    out.Read(limits.most_bytes);
+    err.Read(limits.most_bytes);
+    if (std::max(out.text.size(), err.text.size()) > limits.most_bytes) {
+      return Fail(ErrorCode::kResourceExhausted, fmt::format("{}: it prints more than {} bytes",
+                                                             command.argv[0], limits.most_bytes));
+    }
+  }
+  return CommandOutput{group.KillAndWait(), std::move(out.text), std::move(err.text)};
 }
 
 Result<ChildProcess> ChildProcess::Start(const Command& command) {

@@ -2,6 +2,8 @@
 
 #include <sys/types.h>
 
+#include <chrono>
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -42,6 +44,16 @@ struct CommandOutput {
 Result<CommandOutput> RunCommand(const Command& command, std::string_view input = "");
 // The same, but an exit code other than 0 is an error (kInternal) with the command's output.
 Result<std::string> RunOrFail(const Command& command, std::string_view input = "");
+
+// What a program may use that can hang or print without end.
+struct CommandLimits {
+  std::chrono::milliseconds timeout{};
+  std::size_t most_bytes = 0;  // of its standard output, and of its standard error
+};
+// As RunCommand, within these limits and without input. The program has a process group of its own,
+// which is killed at the end, with the programs in it that the command has left behind.
+// Errors: those of RunCommand; kUnavailable after the timeout; kResourceExhausted beyond the bytes.
+Result<CommandOutput> RunWithin(const CommandLimits& limits, const Command& command);
 
 // A running program with its standard input and output connected to this object, and its standard
 // error to the caller's. It is killed when this object is destroyed or the thread that started it

@@ -17,9 +17,8 @@ std::string_view ProtocolName(std::uint8_t protocol) {
 
 }  // namespace
 
-std::string ShowExporters(const Collector& collector, TimePoint now) {
-  io::JsonWriter json;
-  json.BeginObject().Key("exporters").BeginArray();
+void WriteExporters(io::JsonWriter& json, const Collector& collector, TimePoint now) {
+  json.Key("exporters").BeginArray();
   const Exporters& exporters = collector.exporters();
   for (std::size_t i = 0; i < exporters.list().size(); ++i) {
     const Exporter& exporter = exporters.list()[i];
@@ -41,8 +40,7 @@ std::string ShowExporters(const Collector& collector, TimePoint now) {
     for (const std::string& port : collector.ports().Unknown(i)) json.String(port);
     json.EndArray().EndObject();
   }
-  json.EndArray().EndObject();
-  return json.Text() + "\n";
+  json.EndArray();
 }
 
 std::string ShowFlows(const Collector& collector, std::size_t most, TimePoint now) {

@@ -41,7 +41,8 @@ std::string ControllerFeed::TakeLoads() {
   return json.Text();
 }
 
-void ControllerFeed::Post(const char* path, std::string body, bool& is_sending) {
+void ControllerFeed::Post(const char* path, std::string body, bool& is_sending,
+                          std::function<void(int status)> done) {
   is_sending = true;
   auto answer = std::make_shared<Result<io::HttpResponse>>();
   background_.Run(
@@ -49,9 +50,10 @@ void ControllerFeed::Post(const char* path, std::string body, bool& is_sending) 
        access = options_.access] {
         *answer = io::HttpFetch(address, "POST", path, body, kTimeout, access);
       },
-      [this, answer, &is_sending] {
+      [this, answer, path, &is_sending, done = std::move(done)] {
         is_sending = false;
-        HandleAnswer(*answer);
+        HandleAnswer(path, *answer);
+        if (done) done(*answer ? (*answer)->status : 0);
       });
 }
 
@@ -87,7 +89,25 @@ void ControllerFeed::SendFlows(const std::vector<SampledFlows::Flow>& flows, Dur
   Post("/api/v1/flows/seen", json.Text(), is_sending_flows_);
 }
 
-void ControllerFeed::HandleAnswer(const Result<io::HttpResponse>& answer) {
+bool ControllerFeed::SendStates(const std::vector<LinkState>& states,
+                                std::function<void(int status)> done) {
+  if (is_sending_states_) return false;
+  std::string lines;
+  for (const LinkState& state : states) {
+    io::JsonWriter json;
+    json.BeginObject().Key("link").String(topology_.link(state.link).id);
+    json.Key("up").Bool(state.is_up).Key("source").String(options_.source).EndObject();
+    lines += json.Text() + "\n";
+  }
+  Post("/api/v1/links/report", std::move(lines), is_sending_states_, std::move(done));
+  return true;
+}
+
+std::string ControllerFeed::problem() const {
+  return problems_.empty() ? "" : problems_.begin()->second;
+}
+
+void ControllerFeed::HandleAnswer(const char* path, const Result<io::HttpResponse>& answer) {
   std::string problem;
   if (!answer) {
     problem = answer.error().message;
@@ -96,14 +116,15 @@ void ControllerFeed::HandleAnswer(const Result<io::HttpResponse>& answer) {
                           answer->body.substr(0, 300));
   }
   (problem.empty() ? reports_ : refused_).Add();
-  if (problem != problem_) {
-    if (problem.empty()) {
-      Log(LogLevel::kInfo, "event=reports_taken controller={}", options_.controller);
-    } else {
-      Log(LogLevel::kWarning, "event=reports_fail problem=\"{}\"", problem);
-    }
+  const auto before = problems_.find(path);
+  if (problem.empty()) {
+    if (before == problems_.end()) return;
+    problems_.erase(before);
+    Log(LogLevel::kInfo, "event=reports_taken controller={} path={}", options_.controller, path);
+  } else if (before == problems_.end() || before->second != problem) {
+    Log(LogLevel::kWarning, "event=reports_fail path={} problem=\"{}\"", path, problem);
+    problems_.insert_or_assign(path, std::move(problem));
   }
-  problem_ = std::move(problem);
 }
 
 }  // namespace espalier::telemetry

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -14,10 +15,10 @@
 
 namespace espalier::telemetry {
 
-// Hands loads of links, and the flows that switches saw, to the controller (docs/formats.md,
-// Reports of feeds). A report that the controller does not take is lost, and the next one follows;
-// while the controller is away nothing piles up. Thread safety: the loop's thread; requests block
-// on another one. The loop must outlive it.
+// Hands states and loads of links, and the flows that switches saw, to the controller
+// (docs/formats.md, Reports of feeds). A report that the controller does not take is lost, and the
+// next one follows; while the controller is away nothing piles up. Thread safety: the loop's
+// thread; requests block on another one. The loop must outlive it.
 class ControllerFeed {
  public:
   struct Options {
@@ -35,20 +36,31 @@ class ControllerFeed {
   // Sends the flows, which were sampled within this time, unless the report before is on its way.
   void SendFlows(const std::vector<SampledFlows::Flow>& flows, Duration window);
 
-  // What went wrong with the last report, in words; "" if the controller took it.
-  const std::string& problem() const { return problem_; }
+  struct LinkState {
+    fabric::LinkId link;
+    bool is_up = false;
+    bool operator==(const LinkState&) const = default;
+  };
+  // Sends the states, unless the report before is on its way (false). Then calls `done` with the
+  // status of the controller's answer; 0: there was none.
+  bool SendStates(const std::vector<LinkState>& states, std::function<void(int status)> done);
+
+  // What went wrong with the last report of a kind, in words; "" if the controller took all.
+  std::string problem() const;
 
  private:
-  void Post(const char* path, std::string body, bool& is_sending);
+  void Post(const char* path, std::string body, bool& is_sending,
+            std::function<void(int status)> done = {});
   std::string TakeLoads();
-  void HandleAnswer(const Result<io::HttpResponse>& answer);
+  void HandleAnswer(const char* path, const Result<io::HttpResponse>& answer);
 
   const fabric::Topology& topology_;
   const Options options_;
   std::map<std::size_t, Collector::Load> waiting_;  // by DirectedLink::Index
   bool is_sending_loads_ = false;
   bool is_sending_flows_ = false;
-  std::string problem_;
+  bool is_sending_states_ = false;
+  std::map<std::string, std::string> problems_;  // by path; none is ""
   Counter& reports_;
   Counter& refused_;
   io::Background background_;

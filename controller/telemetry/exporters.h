@@ -21,8 +21,9 @@ struct Exporter {
   IpAddress agent;   // the address that its datagrams name
   IpAddress source;  // the address that they come from
   struct Port {
-    std::uint32_t index = 0;   // ifIndex
+    std::uint32_t index = 0;   // ifIndex; 0: the port is listed by its name
     fabric::DirectedLink out;  // the direction of the link that leaves the switch there
+    std::string name{};
   };
   std::vector<Port> ports;  // beside those that the topology and port names tell
 };

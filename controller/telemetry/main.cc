@@ -1,13 +1,16 @@
-// espalier-telemetry: collects sFlow from switches, and tells the controller the loads of links.
+// espalier-telemetry: collects sFlow from switches and polls them, and reports states and loads of
+// links to the controller.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
-#include <charconv>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <functional>
 #include <optional>
 #include <random>
+#include <utility>
 
 #include "common/base/log.h"
 #include "common/base/metrics.h"
@@ -17,10 +20,12 @@
 #include "common/http/http.h"
 #include "common/loop/asio_event_loop.h"
 #include "controller/telemetry/collector.h"
-#include "controller/telemetry/collector_view.h"
 #include "controller/telemetry/controller_feed.h"
 #include "controller/telemetry/daemon/configuration.h"
+#include "controller/telemetry/daemon/http_answers.h"
 #include "controller/telemetry/datagram_socket.h"
+#include "controller/telemetry/polls/poller.h"
+#include "controller/telemetry/polls/state_reports.h"
 
 namespace espalier::telemetry {
 namespace {
@@ -30,46 +35,11 @@ constexpr int kReportsOfFlows = 4;  // one in so many reports also tells the flo
 constexpr std::size_t kMostTold = 2'000;    // flows in a report
 constexpr std::uint32_t kLeastSamples = 3;  // of a flow that is told
 constexpr std::size_t kBatchesOfTurn = 64;
-constexpr std::size_t kMostShown = 10'000;  // flows in an answer
+constexpr Duration kMostOfRequest = std::chrono::seconds(10);  // to a polled switch
 
 std::uint64_t Unpredictable() {
   std::random_device random;
   return std::uint64_t{random()} << 32 | random();
-}
-
-// The number of flows that a request asks for; none: the text is wrong.
-std::optional<std::size_t> LimitOf(const io::HttpRequest& request) {
-  const auto found = request.query.find("limit");
-  if (found == request.query.end()) return 100;
-  std::size_t limit = 0;
-  const std::string& text = found->second;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), limit);
-  const bool is_good = error == std::errc() && end == text.data() + text.size() && limit > 0;
-  return is_good && limit <= kMostShown ? std::optional(limit) : std::nullopt;
-}
-
-io::HttpResponse Answer(const io::HttpRequest& request, const Collector& collector,
-                        const Metrics& metrics, TimePoint now) {
-  constexpr const char* kJson = "application/json";
-  if (request.path == "/metrics") {
-    return {.content_type = "text/plain; version=0.0.4", .body = metrics.Text()};
-  }
-  if (request.path == "/healthz") return {.content_type = kJson, .body = "{\"status\": \"ok\"}\n"};
-  if (request.path == "/exporters") {
-    return {.content_type = kJson, .body = ShowExporters(collector, now)};
-  }
-  if (request.path == "/flows") {
-    const std::optional<std::size_t> limit = LimitOf(request);
-    if (!limit) {
-      return {.status = 400,
-              .content_type = kJson,
-              .body = fmt::format("{{\"error\": \"limit must be 1 to {}\"}}\n", kMostShown)};
-    }
-    return {.content_type = kJson, .body = ShowFlows(collector, *limit, now)};
-  }
-  return {.status = 404,
-          .content_type = kJson,
-          .body = "{\"error\": \"not found (use /metrics, /healthz, /exporters or /flows)\"}\n"};
 }
 
 int Run(const io::Daemon& daemon, const Configuration& config) {
@@ -77,27 +47,42 @@ int Run(const io::Daemon& daemon, const Configuration& config) {
   if (!gave_up) return daemon.ReportError(gave_up.error());
   io::AsioEventLoop loop;
   Metrics metrics;
-  auto socket = DatagramSocket::Open(config.listen, config.receive_buffer_bytes);
-  if (!socket) return daemon.ReportError(socket.error());
+  std::optional<DatagramSocket> socket;
+  if (!config.exporters.empty()) {
+    auto opened = DatagramSocket::Open(config.listen, config.receive_buffer_bytes);
+    if (!opened) return daemon.ReportError(opened.error());
+    socket = std::move(*opened);
+  }
   Collector collector(config.topology, config.exporters,
                       {.most_flows = config.most_flows, .seed = Unpredictable()}, metrics);
+  PolledSwitches switches(config.topology, config.polls, config.polling, metrics, loop.Now());
   ControllerFeed feed(loop, config.topology, config.feed, metrics);
+  StateReports states(feed, config.topology, switches.links(), metrics);
   const auto http = io::HttpServer::Listen(loop, config.http, [&](const io::HttpRequest& request) {
-    return Answer(request, collector, metrics, loop.Now());
+    return AnswerRequest(request, collector, switches, metrics, loop.Now());
   });
   if (!http) return daemon.ReportError(http.error());
-  const TimerPtr datagrams = loop.WatchReadable(socket->fd(), [&] {
+  const auto read_datagrams = [&] {
     const TimePoint now = loop.Now();
     socket->Read(kBatchesOfTurn, [&](const IpAddress& source, std::span<const std::uint8_t> bytes) {
       collector.HandleDatagram(source, bytes, now);
     });
-  });
+  };
+  const TimerPtr datagrams = socket ? loop.WatchReadable(socket->fd(), read_datagrams) : nullptr;
+  const Poller poller(loop, switches,
+                      {.interval = config.polling.interval,
+                       .timeout = std::min(3 * config.polling.interval, kMostOfRequest),
+                       .ca_file = config.feed.access.ca_file,
+                       .seed = Unpredictable()},
+                      [&] { states.Send(); });
   TimerPtr report_timer;
   int reports = 0;
   const std::function<void()> report = [&] {
     const TimePoint now = loop.Now();
     collector.Tick(now);
-    feed.SendLoads(collector.TakeLoads(now));
+    switches.Tick(now);
+    states.Send();
+    feed.SendLoads(switches.TakeLoads(collector.TakeLoads(now), now));
     if (++reports % kReportsOfFlows == 0) {
       const SampledFlows& flows = collector.flows();
       feed.SendFlows(flows.Top(kMostTold, kLeastSamples, now), flows.WindowAt(now));
@@ -115,9 +100,10 @@ int Run(const io::Daemon& daemon, const Configuration& config) {
     Log(LogLevel::kInfo, "event=reloaded need_restart={}",
         others.empty() ? "none" : fmt::format("{}", fmt::join(others, ",")));
   });
-  Log(LogLevel::kInfo, "event=ready listen={} http={} controller={} exporters={} buffer_bytes={}",
-      socket->address(), (*http)->address(), config.feed.controller, config.exporters.size(),
-      socket->buffer_bytes());
+  Log(LogLevel::kInfo,
+      "event=ready listen={} http={} controller={} exporters={} buffer_bytes={} polls={}",
+      socket ? socket->address() : "none", (*http)->address(), config.feed.controller,
+      config.exporters.size(), socket ? socket->buffer_bytes() : 0, config.polls.size());
   const io::ServiceNotifier notifier(loop);
   loop.Run();
   Log(LogLevel::kInfo, "event=stopped");
@@ -126,15 +112,16 @@ int Run(const io::Daemon& daemon, const Configuration& config) {
 
 int Main(int argc, char** argv) {
   io::Daemon daemon("espalier-telemetry",
-                    "Espalier telemetry: collects sFlow from the fabric's switches, and tells the "
-                    "controller how loaded links are.",
+                    "Espalier telemetry: collects sFlow from the fabric's switches and polls them, "
+                    "and reports the states and loads of links to the controller.",
                     "Check the configuration, then exit");
   if (const std::optional<int> exit = daemon.Parse(argc, argv)) return *exit;
   const Result<Configuration> config = ReadConfiguration(daemon.config_file());
   if (!config) return daemon.ReportError(config.error());
   if (daemon.is_check()) {
-    return daemon.ReportChecked(
-        fmt::format("{} switches at {}", config->exporters.size(), config->listen), config->fields);
+    return daemon.ReportChecked(fmt::format("{} switches at {}, {} polls", config->exporters.size(),
+                                            config->listen, config->polls.size()),
+                                config->fields);
   }
   SetLogLevel(config->log_level);
   return Run(daemon, *config);

@@ -23,17 +23,14 @@ std::optional<double> Difference(std::uint64_t before, std::uint64_t now) {
 
 }  // namespace
 
-void PortCounters::NoteLoad(DirectedLink link, double octets, Duration span, bool is_sender) {
-  const double bps = octets * 8 / SecondsOf(span);
-  const auto rate = static_cast<double>(topology_.link(link.link).rate.value);
-  if (bps > rate * 1.1) {
+void PortCounters::NoteLoad(const Load& load, double port_bps, bool is_sender) {
+  const auto rate = static_cast<double>(topology_.link(load.link.link).rate.value);
+  if (load.bps > (port_bps > 0 ? std::min(rate, port_bps) : rate) * 1.1) {
     ++implausible_;
     return;
   }
-  const auto [known, is_new] = loads_.try_emplace(link.Index(), Load{link, bps, span}, is_sender);
-  if (!is_new && (is_sender || !known->second.second)) {
-    known->second = {Load{link, bps, span}, is_sender};
-  }
+  const auto [known, is_new] = loads_.try_emplace(load.link.Index(), load, is_sender);
+  if (!is_new && (is_sender || !known->second.second)) known->second = {load, is_sender};
 }
 
 void PortCounters::CompareSamples(Port& port, const SflowCounterSample::Interface& counters) const {
@@ -57,10 +54,14 @@ void PortCounters::Handle(DirectedLink out, const SflowCounterSample::Interface&
   if (port.has_last && by_us < kLeastSpan) return;  // the pair would be too short: wait
   if (port.has_last && agrees && span <= kGreatestSpan) {
     const bool is_both_ways = !topology_.link(out.link).directed;
+    const auto load_of = [&](DirectedLink link, double octets) {
+      return Load{link, octets * 8 / SecondsOf(span), span};
+    };
     if (const auto octets = Difference(port.last.out_octets, counters.out_octets))
-      NoteLoad(out, *octets, span, true);
+      NoteLoad(load_of(out, *octets), arrival.port_bps, true);
     const auto octets = Difference(port.last.in_octets, counters.in_octets);
-    if (octets && is_both_ways) NoteLoad({out.link, !out.forward}, *octets, span, false);
+    if (octets && is_both_ways)
+      NoteLoad(load_of({out.link, !out.forward}, *octets), arrival.port_bps, false);
     CompareSamples(port, counters);
   } else if (port.has_last) {
     ++implausible_;

@@ -19,8 +19,9 @@ namespace espalier::telemetry {
 //
 // A rate is the difference of two counter samples over the time between them by the switch's own
 // clock, if that agrees with ours to a fifth; otherwise the pair is not used. Counters that fall,
-// or that are all ones, are unknown. A rate above the link's by more than a tenth is impossible: it
-// is dropped and counted. What the sending end counts goes before what the receiving end counts.
+// or that are all ones, are unknown. A rate above the link's, or the port's, by more than a tenth
+// is impossible: it is dropped and counted. What the sending end counts goes before what the
+// receiving end counts.
 //
 // Switches limit how many samples they send, and say so nowhere. So a port's samples are compared
 // with its packets: if fewer than 80 % of 50 or more expected ones came, each stands for more.
@@ -34,6 +35,7 @@ class PortCounters {
     std::size_t exporter = 0;
     std::uint32_t uptime_ms = 0;
     TimePoint at{};
+    double port_bps = 0;  // the port's own speed, where the switch says it
   };
   // Counters of the port at which `out` leaves the switch.
   void Handle(fabric::DirectedLink out, const SflowCounterSample::Interface& counters,
@@ -67,7 +69,7 @@ class PortCounters {
     double under_sampling = 1;
   };
 
-  void NoteLoad(fabric::DirectedLink link, double octets, Duration span, bool is_sender);
+  void NoteLoad(const Load& load, double port_bps, bool is_sender);
   void CompareSamples(Port& port, const SflowCounterSample::Interface& counters) const;
 
   const fabric::Topology& topology_;

@@ -11,11 +11,20 @@ SwitchPorts::SwitchPorts(const fabric::Topology& topology, const std::vector<Exp
   for (const Exporter& exporter : exporters) {
     Ports& ports = of_.emplace_back();
     nodes_.push_back(exporter.node);
-    for (const Exporter::Port& port : exporter.ports) ports.listed.emplace(port.index, port.out);
+    for (const Exporter::Port& port : exporter.ports) {
+      if (port.name.empty()) {
+        ports.listed.emplace(port.index, port.out);
+      } else {
+        ports.by_name.emplace(port.name, Named{port.out, false});
+      }
+    }
     for (const DirectedLink out : topology.Outgoing(exporter.node)) {
       const fabric::Link& link = topology.link(out.link);
       const std::string& name = out.forward ? link.a_port : link.b_port;
-      if (!name.empty()) ports.by_name.emplace(name, out);
+      const bool is_listed = std::ranges::any_of(exporter.ports, [&](const Exporter::Port& port) {
+        return !port.name.empty() && port.out == out;
+      });
+      if (!name.empty() && !is_listed) ports.by_name.emplace(name, Named{out, true});
     }
   }
 }
@@ -31,13 +40,20 @@ std::optional<DirectedLink> SwitchPorts::Out(std::size_t exporter, std::uint32_t
 
 void SwitchPorts::HandleName(std::size_t exporter, std::uint32_t index, std::string_view name) {
   Ports& ports = of_[exporter];
-  const auto named = ports.by_name.find(name);
-  if (named == ports.by_name.end()) return;
+  const std::optional<Named> named = FindName(exporter, name);
+  if (!named) return;
   // A name has one number: the latest.
   std::erase_if(ports.learned, [&](const auto& known) {
-    return known.second == named->second && known.first != index;
+    return known.second == named->out && known.first != index;
   });
-  ports.learned.insert_or_assign(index, named->second);
+  ports.learned.insert_or_assign(index, named->out);
+}
+
+std::optional<SwitchPorts::Named> SwitchPorts::FindName(std::size_t exporter,
+                                                        std::string_view name) const {
+  const auto& by_name = of_[exporter].by_name;
+  const auto named = by_name.find(name);
+  return named == by_name.end() ? std::nullopt : std::optional(named->second);
 }
 
 std::vector<std::string> SwitchPorts::Unknown(std::size_t exporter) const {

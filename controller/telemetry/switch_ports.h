@@ -14,9 +14,10 @@
 
 namespace espalier::telemetry {
 
-// Which link an interface number of a switch stands for: by the configuration's table, else by the
-// port's name, which some agents send with their counters, and `a_port` or `b_port` of the topology
-// file. Numbers may change when a switch restarts, so those that names have told are then
+// Which link a port of a switch stands for, by its name or its interface number: by the
+// configuration's table, else a name by `a_port` or `b_port` of the topology file, and a number by
+// the port's name, which some agents send with their counters, and `a_port` or `b_port` of the
+// topology file. Numbers may change when a switch restarts, so those that names have told are then
 // forgotten. Thread safety: none. Memory: O(ports), however many numbers an exporter invents.
 class SwitchPorts {
  public:
@@ -27,6 +28,12 @@ class SwitchPorts {
   // The switch says that the port of this number has this name. Names that no link of the switch
   // has are ignored.
   void HandleName(std::size_t exporter, std::uint32_t index, std::string_view name);
+  // The link of the port of this name, by the configuration's table, else by the topology file.
+  struct Named {
+    fabric::DirectedLink out;
+    bool is_in_topology = false;
+  };
+  std::optional<Named> FindName(std::size_t exporter, std::string_view name) const;
   void HandleRestart(std::size_t exporter) { of_[exporter].learned.clear(); }
 
   // Ports between known nodes whose number is not known yet, as "leaf0--spine1>spine1".
@@ -36,7 +43,7 @@ class SwitchPorts {
   struct Ports {
     std::unordered_map<std::uint32_t, fabric::DirectedLink> listed;   // by ifIndex
     std::unordered_map<std::uint32_t, fabric::DirectedLink> learned;  // from names
-    std::map<std::string, fabric::DirectedLink, std::less<>> by_name;
+    std::map<std::string, Named, std::less<>> by_name;
   };
 
   const fabric::Topology& topology_;

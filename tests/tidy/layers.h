@@ -269,13 +269,16 @@ inline const std::vector<Layer>& Layers() {
         "common/http/", "common/daemon/", "common/identity/", "controller/settings/",
         "controller/operations/", "controller/"}},
 
-      // The collector of sFlow, a daemon of its own.
+      // The collector of sFlow and of polls, a daemon of its own.
       {"controller/telemetry/",
        {"common/base/", "common/fabric/", "common/files/", "common/net/", "common/loop/",
         "common/http/"}},
+      {"controller/telemetry/polls/",
+       {"common/base/", "common/os/", "common/fabric/", "common/files/", "common/loop/",
+        "common/http/", "controller/telemetry/"}},
       {"controller/telemetry/daemon/",
-       {"common/base/", "common/fabric/", "common/files/", "common/net/", "common/daemon/",
-        "controller/telemetry/"}},
+       {"common/base/", "common/fabric/", "common/files/", "common/net/", "common/http/",
+        "common/daemon/", "controller/telemetry/", "controller/telemetry/polls/"}},
 
       // Work without a live fabric; the controller does not include it.
       {"controller/offline/simulation/",

@@ -10,12 +10,15 @@
 #include "common/fabric/topology.h"
 #include "controller/telemetry/controller_feed.h"
 #include "controller/telemetry/exporters.h"
+#include "controller/telemetry/polls/polled_switches.h"
 
 namespace espalier::telemetry {
 
 struct Configuration {
   fabric::Topology topology;
   std::vector<Exporter> exporters;
+  std::vector<Poll> polls;
+  PolledSwitches::Options polling;
   std::string listen;
   std::size_t receive_buffer_bytes = 0;
   std::size_t most_flows = 0;

@@ -326,5 +326,28 @@ TEST(Http, AsksAStreamForNoMoreThanItsClientTakes) {
   EXPECT_LT(pieces, 64);
 }
 
+TEST(HttpFetch, RefusesAnswersBeyondItsLimit) {
+  constexpr std::uint64_t kMost = 1 << 20;
+  std::atomic<int> streams = 0;
+  const Serving serving("127.0.0.1:0", [&](const HttpRequest& request) -> HttpResponse {
+    if (request.path == "/endless") {
+      return {.body = "", .stream = std::make_shared<Counting>(streams, 10'000)};
+    }
+    return {.body = std::string(request.path == "/most" ? kMost : kMost + 1, 'x')};
+  });
+  const auto fetch = [&](const std::string& path) {
+    return HttpFetch(serving.address(), "GET", path, "", kPatience, {.most_bytes = kMost});
+  };
+  ASSERT_TRUE(fetch("/most"));
+  EXPECT_EQ(fetch("/most")->body.size(), kMost);
+  for (const char* path : {"/more", "/endless"}) {
+    const auto answer = fetch(path);
+    ASSERT_FALSE(answer) << path;
+    EXPECT_EQ(answer.error().code, ErrorCode::kUnavailable);
+    EXPECT_NE(answer.error().message.find("body limit exceeded"), std::string::npos)
+        << answer.error().message;
+  }
+}
+
 }  // namespace
 }  // namespace espalier::io

@@ -77,6 +77,13 @@ class CollectorTest : public testing::Test {
       loads[topology_.DirectionName(load.link)] = load.bps;
     return loads;
   }
+  std::string ShownExporters() const {
+    io::JsonWriter json;
+    json.BeginObject();
+    WriteExporters(json, collector_, now_);
+    json.EndObject();
+    return json.Text();
+  }
   double Metric(const std::string& name) const {
     const std::string text = "\n" + metrics_.Text();
     const std::size_t at = text.find("\n" + name + " ");
@@ -110,7 +117,7 @@ TEST_F(CollectorTest, NamesOfPortsTellTheirLinks) {
   Send(1, {{2, CounterSample(4'000, 0, 12'500'000, 0, "to-spine1")}});
   EXPECT_NEAR(TakeLoads().at("leaf0--spine1>spine1"), 100e6, 1);
   Send(1, {{2, CounterSample(4'001, 0, 0, 0, "eth-unheard-of")}});
-  const std::string shown = ShowExporters(collector_, now_);
+  const std::string shown = ShownExporters();
   EXPECT_THAT(shown, HasSubstr("\"leaf0--spine0>spine0\""));
   EXPECT_THAT(shown, testing::Not(HasSubstr("\"leaf0--spine1>spine1\"")));
 }

@@ -40,6 +40,7 @@ class TelemetryConfiguration : public testing::Test {
 };
 
 constexpr const char* kLeaf = "exporter: \"leaf0 10.254.0.1\"\n";
+constexpr const char* kPoll = "poll: \"leaf0 frr vtysh\"\n";
 
 TEST_F(TelemetryConfiguration, ExampleFileShowsTheDefaults) {
   const ExampleFile example("telemetry.conf");
@@ -48,14 +49,16 @@ TEST_F(TelemetryConfiguration, ExampleFileShowsTheDefaults) {
   const std::map<std::string, std::string> defaults = {
       {"controller", Quoted(config->feed.controller)},
       {"listen", Quoted(config->listen)},
+      {"poll_seconds", fmt::format("{}", config->polling.interval / 1s)},
+      {"poll_counters_seconds", fmt::format("{}", config->polling.counters_interval / 1s)},
       {"max_age_seconds", fmt::format("{}", config->feed.max_age / 1s)},
       {"most_flows", fmt::format("{}", config->most_flows)},
       {"receive_buffer_bytes", fmt::format("{}", config->receive_buffer_bytes)},
       {"http", Quoted(config->http)},
       {"log_level", config->log_level == LogLevel::kInfo ? "\"info\"" : "another"},
   };
-  EXPECT_EQ(example.Compare(defaults, {"topology_file", "token_file", "ca_file", "exporter", "port",
-                                       "insecure_http"}),
+  EXPECT_EQ(example.Compare(defaults, {"topology_file", "token_file", "ca_file", "exporter", "poll",
+                                       "port", "insecure_http"}),
             "");
 }
 
@@ -74,18 +77,45 @@ TEST_F(TelemetryConfiguration, ReadsSwitchesAndPorts) {
   EXPECT_EQ(config->exporters[0].source, config->exporters[0].agent);
 }
 
+TEST_F(TelemetryConfiguration, ReadsPolls) {
+  const Result<Configuration> config = Read(R"(
+      poll: "leaf0 prometheus http://10.0.0.1:9100/metrics"
+      poll: "leaf0 frr ssh leaf0 \"vtysh -c 'show interface json'\""
+      port: "leaf0 swp7 leaf0--spine1" poll_seconds: 9)");
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_TRUE(config->exporters.empty());
+  EXPECT_EQ(config->feed.source, "telemetry");
+  EXPECT_EQ(config->polling.counters_interval, 9s) << "no less than that of polls";
+  ASSERT_EQ(config->polls.size(), 2U);
+  EXPECT_EQ(config->polls[0].target.address, "http://10.0.0.1:9100");
+  EXPECT_EQ(config->polls[1].target.argv.back(), "vtysh -c 'show interface json'");
+  for (const Poll& poll : config->polls) {
+    ASSERT_EQ(poll.ports.size(), 1U);
+    EXPECT_EQ(poll.ports[0].name, "swp7");
+    EXPECT_EQ(config->topology.DirectionName(poll.ports[0].out), "leaf0--spine1>spine1");
+  }
+}
+
 TEST_F(TelemetryConfiguration, RefusesWhatCannotBeMeant) {
   const std::map<std::string, std::string> refused = {
-      {"", "exporter is missing (add exporter: "},
+      {"", "exporter: it is missing, and poll, too (add exporter: "},
       {"exporter: \"leaf0\"", "SWITCH AGENT"},
       {"exporter: \"h0 10.0.0.1\"", "no switch \"h0\""},
       {"exporter: \"leaf9 10.0.0.1\"", "no switch \"leaf9\""},
       {"exporter: \"leaf0 10.0.0\"", "10.0.0"},
       {std::string(kLeaf) + "exporter: \"leaf1 10.254.0.1\"", "must have its own"},
       {std::string(kLeaf) + "exporter: \"leaf0 10.254.0.2\"", "must have its own"},
-      {std::string(kLeaf) + "port: \"leaf0 0 leaf0--spine0\"", "SWITCH NUMBER LINK"},
-      {std::string(kLeaf) + "port: \"leaf0 4294967296 leaf0--spine0\"", "SWITCH NUMBER LINK"},
-      {std::string(kLeaf) + "port: \"leaf0 1x leaf0--spine0\"", "SWITCH NUMBER LINK"},
+      {std::string(kLeaf) + "port: \"leaf0 leaf0--spine0\"", "SWITCH PORT LINK"},
+      {std::string(kPoll) + "port: \"leaf0 1 leaf0--spine0\"", "leaf0 is no exporter (list"},
+      {std::string(kPoll) + "port: \"leaf1 swp1 leaf1--spine0\"", "and has no poll"},
+      {std::string(kPoll) + "port: \"leaf0 swp1 leaf0--spine0\" port: \"leaf0 swp1 leaf0--spine1\"",
+       "occurs twice"},
+      {"poll: \"leaf0 frr\"", "SWITCH READER TARGET"},
+      {"poll: \"leaf9 frr vtysh\"", "no switch \"leaf9\""},
+      {"poll: \"leaf0 snmp vtysh\"", "no reader \"snmp\" (use one of prometheus, frr, ports)"},
+      {"poll: \"leaf0 prometheus http://10.0.0.1\"", "http://HOST:PORT/PATH"},
+      {"poll: \"leaf0 frr vtysh -c 'show\"", "not closed"},
+      {std::string(kPoll) + "poll_seconds: 61", "is not in 1..60"},
       {std::string(kLeaf) + "port: \"leaf1 1 leaf1--spine0\"", "leaf1 is no exporter"},
       {std::string(kLeaf) + "port: \"leaf0 1 leaf1--spine0\"", "no such link"},
       {std::string(kLeaf) + "port: \"leaf0 1 leaf0--spine0\" port: \"leaf0 1 leaf0--spine1\"",

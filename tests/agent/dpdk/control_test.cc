@@ -241,13 +241,16 @@ TEST_F(DpdkConfiguration, SaysWhereTextIsWrong) {
 }
 
 TEST_F(DpdkConfiguration, SaysWhichFieldIsOutOfRangeAndWhatToDo) {
-  EXPECT_THAT(ErrorOf("fabric_port: \"b\""), HasSubstr("host_port is missing (name a port of DPDK"));
-  EXPECT_THAT(ErrorOf("host_port: \"a\""), HasSubstr("fabric_port is missing (name a port of DPDK"));
+  EXPECT_THAT(ErrorOf("fabric_port: \"b\""),
+              HasSubstr("host_port is missing (name a port of DPDK"));
+  EXPECT_THAT(ErrorOf("host_port: \"a\""),
+              HasSubstr("fabric_port is missing (name a port of DPDK"));
   EXPECT_THAT(ErrorOf("host_port: \"a\" fabric_port: \"a\""),
               HasSubstr("fabric_port: must be another port than host_port"));
   EXPECT_THAT(ErrorOf(ports_ + "max_flows: 16385"),
               HasSubstr(path_ + ":3:1: max_flows: 16385 is not in 1..16384"));
-  EXPECT_THAT(ErrorOf(ports_ + "mtu: 9601"), HasSubstr(path_ + ":3:1: mtu: 9601 is not in 0..9600"));
+  EXPECT_THAT(ErrorOf(ports_ + "mtu: 9601"),
+              HasSubstr(path_ + ":3:1: mtu: 9601 is not in 0..9600"));
   EXPECT_THAT(ErrorOf(ports_ + "log_level: \"loud\""), HasSubstr("log_level: "));
   EXPECT_THAT(ErrorOf(ports_ + "offload_group: 1"), HasSubstr("offload_group: needs offload: "));
   EXPECT_THAT(ErrorOf(ports_ + "offload: YES"), HasSubstr(path_ + ":3:"));

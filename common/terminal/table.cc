@@ -54,29 +54,33 @@ std::string Quoted(std::string_view text) {
   return quoted + '"';
 }
 
+// The bytes of the UTF-8 character at the beginning (RFC 3629, section 4); 0 if there is none.
+std::size_t CharacterBytes(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char first = byte(0);
+  if (first < 0x80) return 1;
+  const std::size_t bytes = first >= 0xF0 ? 4U : first >= 0xE0 ? 3U : 2U;
+  if (first < 0xC2 || first > 0xF4 || text.size() < bytes) return 0;
+  for (std::size_t i = 1; i < bytes; ++i) {
+    if (byte(i) < 0x80 || byte(i) > 0xBF) return 0;
+  }
+  // Longer than needed, a half of a pair of UTF-16, or beyond the last character.
+  const bool is_wrong = (first == 0xE0 && byte(1) < 0xA0) || (first == 0xED && byte(1) > 0x9F) ||
+                        (first == 0xF0 && byte(1) < 0x90) || (first == 0xF4 && byte(1) > 0x8F);
+  return is_wrong ? 0 : bytes;
+}
+
 }  // namespace
 
 std::string EscapeControls(std::string_view text) {
   std::string escaped;
-  std::size_t left = 0;  // bytes of the present character that follow
-  for (std::size_t at = 0; at < text.size(); ++at) {
-    const auto byte = static_cast<unsigned char>(text[at]);
-    const bool continues = byte >= 0x80 && byte < 0xC0;
-    const bool is_stray = continues && left == 0;
-    left = continues && left > 0 ? left - 1
-           : byte >= 0xF0        ? 3U
-           : byte >= 0xE0        ? 2U
-           : byte >= 0xC0        ? 1U
-                                 : 0U;
-    const bool begins_c1 = byte == 0xC2 && at + 1 < text.size() &&
-                           static_cast<unsigned char>(text[at + 1]) >= 0x80 &&
-                           static_cast<unsigned char>(text[at + 1]) < 0xA0;
-    if (begins_c1) left = 0;  // its second byte is escaped like a stray one
-    if (byte < 0x20 || byte == 0x7F || is_stray) {
-      escaped += fmt::format("\\x{:02x}", byte);
-    } else if (!begins_c1) {
-      escaped += text[at];
-    }
+  while (!text.empty()) {
+    const std::size_t bytes = std::max<std::size_t>(1, CharacterBytes(text));
+    const auto last = static_cast<unsigned char>(text[bytes - 1]);
+    const bool is_control =
+        bytes == 1 ? last < 0x20 || last >= 0x7F : bytes == 2 && text[0] == '\xC2' && last < 0xA0;
+    escaped += is_control ? fmt::format("\\x{:02x}", last) : std::string(text.substr(0, bytes));
+    text.remove_prefix(bytes);
   }
   return escaped;
 }

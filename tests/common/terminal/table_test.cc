@@ -31,6 +31,13 @@ TEST(Table, AlignsNumbersAtTheRightAndHasNoBlanksAtEnds) {
 // Regression: escape sequences in reasons and names reached the terminals of operators.
 TEST(Table, ControlCharactersAreShownAndNotObeyed) {
   EXPECT_EQ(EscapeControls("a\x1b[2J\n\x7f\xc2\x9b\x9b."), "a\\x1b[2J\\x0a\\x7f\\x9b\\x9b.");
+  // Bytes that are not UTF-8: too short, too long, halves of UTF-16 pairs, beyond the last
+  // character.
+  EXPECT_EQ(EscapeControls("\xff\xfe=\xc3"), "\\xff\\xfe=\\xc3");
+  EXPECT_EQ(EscapeControls("\xc0\xaf\xe0\x80\xaf"), "\\xc0\\xaf\\xe0\\x80\\xaf");
+  EXPECT_EQ(EscapeControls("\xed\xa0\x80\xf4\x90\x80\x80"), "\\xed\\xa0\\x80\\xf4\\x90\\x80\\x80");
+  EXPECT_EQ(EscapeControls("\xc3\xa9 \xe2\x82\xac \xf0\x9f\x9a\x80"),
+            "\xc3\xa9 \xe2\x82\xac \xf0\x9f\x9a\x80");
   EXPECT_EQ(EscapeControls("Höhe \xe6\xbc\xa2 \xc2\xa0"), "Höhe \xe6\xbc\xa2 \xc2\xa0");
   const auto rows = Rows(R"([{"id": "a\nb\u001b", "back": {"age": "\u009b"}}])");
   EXPECT_EQ(FormatTable({{"ID", "id"}, {"AGE", "back.age"}}, rows, false),

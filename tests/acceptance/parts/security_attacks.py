@@ -84,13 +84,13 @@ LOCAL_API = [
 # What agents, or programs through honest agents, say to the controller.
 CONTROLLER = [
     ("work of the controller", "an agent with a valid key stops the controller, or replaces its history",
-     "controller_test", "HostileAgent.*-HostileAgent.*Epoch*:HostileAgent.*Link*:HostileAgent.*Versions*"),
+     "hostile_agents_test", "HostileAgent.*-HostileAgent.*Epoch*:HostileAgent.*Link*:HostileAgent.*Versions*"),
     ("the real controller", "the same with the attacker's own socket, against the real daemon",
      "controller_daemon_test", "DaemonUnderAttack.*"),
     ("epochs", "an agent raises the epoch until pushes have no effect",
-     "controller_test", "HostileAgent.*Epoch*:HostileAgent.*Versions*"),
+     "hostile_agents_test", "HostileAgent.*Epoch*:HostileAgent.*Versions*"),
     ("names of hosts", "an agent speaks of flows, health, NICs and probes of another host",
-     "controller_test", "Security.*"),
+     "hostile_agents_test", "Security.*"),
     ("clocks", "a clock that was ahead once prevents the controller from starting",
      "controller_store_test", "StoreFileTest.AClock*"),
 ]
@@ -98,9 +98,11 @@ CONTROLLER = [
 # Links that leave service, and why.
 LINKS = [
     ("word of hosts", "all hosts say that links are dead",
-     "controller_test", "HostileAgent.ReportsOfHostsAlone*"),
+     "hostile_agents_test", "HostileAgent.ReportsOfHostsAlone*"),
     ("budget of a feed", "a feed reports every link as dead",
-     "controller_test", "HostileAgent.AFeed*:Budgets.*"),
+     "hostile_agents_test", "HostileAgent.AFeed*"),
+    ("budgets of states", "the same, at the owner of the states of links",
+     "controller_test", "Budgets.*"),
     ("word of programs", "a program's retries and standstill accuse links, through an honest agent and controller",
      "link_tests_test", "LinkTester.WhatProgramsClaim*:LinkTester.WhatAllHostsReport*"),
     ("claims on paths", "the same, at the intake of reports",
@@ -120,15 +122,15 @@ LINKS = [
 # Flows, rates and paths that liars move.
 FLOWS = [
     ("flows of one pair", "2,000 to 16,000 invented flows of one pair, one leaf and all leaves",
-     "controller_test", "Flood.*:FloodOfOneHost.*"),
+     "hostile_agents_test", "Flood.*:FloodOfOneHost.*"),
     ("the same at the daemon", "a flood of flows of one pair, with the attacker's own socket",
      "controller_daemon_test", "DaemonUnderAttack.AFloodOfFlowsOfOnePair*"),
     ("rates of others", "flows that do not exist, or claim to send, take the rates of those that do",
      "controller_test", "InventedFlows.*"),
     ("names of jobs", "a host names its flows after a job that it has no rank of",
-     "controller_test", "JobNames.OfAStartedJob*"),
+     "hostile_agents_test", "JobNames.OfAStartedJob*"),
     ("models of hashes", "one host contradicts what is known of the switches' hashes",
-     "controller_test", "FalseAnswers.*:RehashDetectorTest.CountsWhatOneHost*"),
+     "hostile_agents_test", "FalseAnswers.*:RehashDetectorTest.CountsWhatOneHost*"),
     ("full pushes", "an agent asks for full pushes without end",
      "controller_modules_test", "Publishing.AnAgentThatAsksForFullPushesWithoutEnd*:Models.AHostContradicts*"),
     ("long requests", "27,000 link reports in one request",

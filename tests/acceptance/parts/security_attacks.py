@@ -122,15 +122,15 @@ LINKS = [
 # Flows, rates and paths that liars move.
 FLOWS = [
     ("flows of one pair", "2,000 to 16,000 invented flows of one pair, one leaf and all leaves",
-     "hostile_agents_test", "Flood.*:FloodOfOneHost.*"),
+     "controller_test", "Flood.*:FloodOfOneHost.*"),
     ("the same at the daemon", "a flood of flows of one pair, with the attacker's own socket",
      "controller_daemon_test", "DaemonUnderAttack.AFloodOfFlowsOfOnePair*"),
     ("rates of others", "flows that do not exist, or claim to send, take the rates of those that do",
      "controller_test", "InventedFlows.*"),
     ("names of jobs", "a host names its flows after a job that it has no rank of",
-     "hostile_agents_test", "JobNames.OfAStartedJob*"),
+     "controller_test", "JobNames.OfAStartedJob*"),
     ("models of hashes", "one host contradicts what is known of the switches' hashes",
-     "hostile_agents_test", "FalseAnswers.*:RehashDetectorTest.CountsWhatOneHost*"),
+     "controller_test", "FalseAnswers.*:RehashDetectorTest.CountsWhatOneHost*"),
     ("full pushes", "an agent asks for full pushes without end",
      "controller_modules_test", "Publishing.AnAgentThatAsksForFullPushesWithoutEnd*:Models.AHostContradicts*"),
     ("long requests", "27,000 link reports in one request",

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import socket
 
 from parts import link_faults
 
@@ -33,17 +32,7 @@ class PolledLab(link_faults.Lab):
         return self
 
     def polls(self):
-        return {one["node"]: one for one in json.loads(self.ask("/exporters"))["polls"]}
-
-    def ask(self, path):
-        with socket.socket(socket.AF_UNIX) as http:
-            http.settimeout(5)
-            http.connect(f"{self.files}/telemetry")
-            http.sendall(f"GET {path} HTTP/1.0\r\nHost: x\r\n\r\n".encode())
-            answer = b""
-            while piece := http.recv(65536):
-                answer += piece
-        return answer.split(b"\r\n\r\n", 1)[1].decode()
+        return {one["node"]: one for one in json.loads(self.ask("/exporters", "telemetry"))["polls"]}
 
     def log(self, event):
         return re.findall(rf"event={event} .*", (self.files / "telemetry.log").read_text(encoding="utf-8"))

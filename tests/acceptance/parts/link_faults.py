@@ -96,26 +96,23 @@ class Lab:
             process.wait()
         shutil.rmtree(self.files, ignore_errors=True)
 
-    def get(self, path):
-        with socket.socket(socket.AF_UNIX) as http:
-            http.settimeout(5)
-            http.connect(f"{self.files}/http")
-            http.sendall(f"GET /api/v1/{path} HTTP/1.0\r\nHost: x\r\n\r\n".encode())
-            answer = b""
-            while piece := http.recv(65536):
-                answer += piece
-        return json.loads(answer.split(b"\r\n\r\n", 1)[1])
-
-    def metrics(self, pattern, daemon="http"):
-        """The metrics without labels of a daemon (by the name of its socket) that match."""
+    def ask(self, path, daemon="http"):
+        """The body of an answer of a daemon, by the name of its socket: http is the controller's."""
         with socket.socket(socket.AF_UNIX) as http:
             http.settimeout(5)
             http.connect(f"{self.files}/{daemon}")
-            http.sendall(b"GET /metrics HTTP/1.0\r\nHost: x\r\n\r\n")
+            http.sendall(f"GET {path} HTTP/1.0\r\nHost: x\r\n\r\n".encode())
             answer = b""
             while piece := http.recv(65536):
                 answer += piece
-        found = re.findall(rf"^espalier_({pattern}) ([\d.e+]+)$", answer.decode(), re.M)
+        return answer.split(b"\r\n\r\n", 1)[1].decode()
+
+    def get(self, path):
+        return json.loads(self.ask(f"/api/v1/{path}"))
+
+    def metrics(self, pattern, daemon="http"):
+        """The metrics without labels of a daemon (by the name of its socket) that match."""
+        found = re.findall(rf"^espalier_({pattern}) ([\d.e+]+)$", self.ask("/metrics", daemon), re.M)
         return {name: float(value) for name, value in found}
 
     def counters(self):

@@ -5,7 +5,6 @@ them."""
 
 import json
 import shutil
-import socket
 import struct
 import sys
 import time
@@ -83,25 +82,15 @@ class SampledLab(link_faults.Lab):
         self.agents[switch] = self.start(switch, "uacctd", "-f", str(self.files / f"{switch}.uacctd"),
                                          log=f"{switch}.log")
 
-    def ask(self, path):
-        with socket.socket(socket.AF_UNIX) as http:
-            http.settimeout(5)
-            http.connect(f"{self.files}/telemetry")
-            http.sendall(f"GET {path} HTTP/1.0\r\nHost: x\r\n\r\n".encode())
-            answer = b""
-            while piece := http.recv(65536):
-                answer += piece
-        return answer.split(b"\r\n\r\n", 1)[1].decode()
-
     def metric(self, name):
-        for line in self.ask("/metrics").splitlines():
+        for line in self.ask("/metrics", "telemetry").splitlines():
             if line.startswith(f"espalier_telemetry_{name} "):
                 return float(line.split()[1])
         return 0.0
 
     def sampled(self, port):
         """The sampled flow with this source port; None: none is known."""
-        flows = json.loads(self.ask("/flows?limit=1000"))["flows"]
+        flows = json.loads(self.ask("/flows?limit=1000", "telemetry"))["flows"]
         return next((flow for flow in flows if flow["source_port"] == port and flow["destination_port"] == 4792), None)
 
     def octets(self):
@@ -152,7 +141,7 @@ def run(report, folder, name="truth", seconds=20):
         lab.send("h1", "h3", 50_002, 3, 300)
         heard = link_faults.wait(lambda: lab.metric("exporters_silent") == 0, 30)
         report.add("every switch with traffic is heard", heard is not None or
-                   [one["node"] for one in json.loads(lab.ask("/exporters"))["exporters"] if one["silent"]],
+                   [one["node"] for one in json.loads(lab.ask("/exporters", "telemetry"))["exporters"] if one["silent"]],
                    "both leaves and the spines that carry traffic", heard is not None or
                    lab.metric("exporters_silent") <= 1)
         seen = link_faults.wait(lambda: all(lab.sampled(port) for port in (50_001, 50_002)), 20)

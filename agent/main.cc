@@ -19,7 +19,7 @@
 #include "agent/local/local_server.h"
 #include "agent/local/rank_plan_protocol.h"
 #include "agent/local/rank_plan_server.h"
-#include "agent/probe/probing.h"
+#include "agent/probe/sockets/probing.h"
 #include "common/base/log.h"
 #include "common/base/metrics.h"
 #include "common/bus/zmq_bus.h"

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "common/base/bus.h"
-#include "common/base/event_loop.h"
 #include "common/base/metrics.h"
 #include "common/base/result.h"
+#include "common/base/time/event_loop.h"
 #include "controller/agents/agent_sessions.h"
 #include "controller/agents/flow_intake.h"
 #include "controller/agents/health_queue.h"

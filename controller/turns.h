@@ -2,8 +2,8 @@
 
 #include <functional>
 
-#include "common/base/event_loop.h"
 #include "common/base/metrics.h"
+#include "common/base/time/event_loop.h"
 #include "controller/state/event_history.h"
 
 namespace espalier::controller {

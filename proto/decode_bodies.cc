@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "common/base/local_user.h"
+#include "common/base/users/local_user.h"
 #include "proto/bodies.h"
 #include "proto/convert.h"
 #include "proto/espalier/v1/messages.pb.h"

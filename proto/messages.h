@@ -5,7 +5,7 @@
 #include <variant>
 #include <vector>
 
-#include "common/base/ip_address.h"
+#include "common/base/address/ip_address.h"
 #include "common/base/strong_id.h"
 
 // The messages between controller and agents as plain values, in the form that services use. Each
@@ -282,7 +282,7 @@ struct RankPlan {
   // A secret that no log or view shows. Empty: the controller is an older one.
   std::string job_key;
   std::vector<IpAddress> rank_addresses;  // by rank, of all ranks; or empty
-  std::string user;                       // common/base/local_user.h; empty: not given
+  std::string user;                       // common/base/users/local_user.h; empty: not given
   std::vector<IpAddress> listen_addresses;
   bool operator==(const RankPlan&) const = default;
 };

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "agent/local/espalier_agent.h"
-#include "common/base/event_loop.h"
+#include "common/base/time/event_loop.h"
 
 namespace espalier::dpdk {
 

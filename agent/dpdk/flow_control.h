@@ -11,8 +11,8 @@
 #include "agent/dpdk/offload/offload.h"
 #include "agent/dpdk/packet_activity.h"
 #include "agent/dpdk/stream_matcher.h"
-#include "common/base/event_loop.h"
 #include "common/base/metrics.h"
+#include "common/base/time/event_loop.h"
 
 namespace espalier::dpdk {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "agent/dpdk/flows/packet_steering.h"
-#include "common/base/event_loop.h"
+#include "common/base/time/event_loop.h"
 
 namespace espalier::dpdk {
 

@@ -3,7 +3,7 @@
 #include <chrono>
 #include <cstdint>
 
-#include "common/base/event_loop.h"
+#include "common/base/time/event_loop.h"
 
 namespace espalier::dpdk {
 

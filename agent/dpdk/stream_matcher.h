@@ -10,7 +10,7 @@
 
 #include "agent/dpdk/flows/packet_steering.h"
 #include "agent/dpdk/flows/stream_table.h"
-#include "common/base/event_loop.h"
+#include "common/base/time/event_loop.h"
 
 namespace espalier::dpdk {
 

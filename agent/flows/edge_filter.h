@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "agent/flows/flow_source.h"
-#include "common/base/event_loop.h"
+#include "common/base/time/event_loop.h"
 
 namespace espalier::agent {
 

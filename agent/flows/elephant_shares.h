@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <map>
 
-#include "common/base/user_budget.h"
+#include "common/base/users/user_budget.h"
 
 namespace espalier::agent {
 

@@ -10,7 +10,7 @@
 
 #include "agent/flows/flow_actuator.h"
 #include "agent/flows/flow_source.h"
-#include "common/base/event_loop.h"
+#include "common/base/time/event_loop.h"
 
 namespace espalier::agent {
 

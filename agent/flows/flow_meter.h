@@ -7,7 +7,7 @@
 
 #include "agent/flows/edge_filter.h"
 #include "agent/flows/flow_source.h"
-#include "common/base/event_loop.h"
+#include "common/base/time/event_loop.h"
 #include "proto/messages.h"
 
 namespace espalier::agent {

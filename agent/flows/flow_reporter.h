@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "agent/flows/flow_meter.h"
-#include "common/base/event_loop.h"
+#include "common/base/time/event_loop.h"
 #include "proto/messages.h"
 
 namespace espalier::agent {

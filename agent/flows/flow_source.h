@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "common/base/event_loop.h"
-#include "common/base/ip_address.h"
-#include "common/base/user_budget.h"
+#include "common/base/address/ip_address.h"
+#include "common/base/time/event_loop.h"
+#include "common/base/users/user_budget.h"
 #include "proto/messages.h"
 
 namespace espalier::agent {

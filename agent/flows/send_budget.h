@@ -3,8 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "common/base/event_loop.h"
-#include "common/base/token_bucket.h"
+#include "common/base/time/event_loop.h"
+#include "common/base/time/token_bucket.h"
 #include "proto/message_cost.h"
 #include "proto/messages.h"
 

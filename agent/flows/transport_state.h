@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "agent/flows/flow_source.h"
-#include "common/base/ip_address.h"
+#include "common/base/address/ip_address.h"
 
 // What the kernel and the devices of this host, which no program can make say anything, know of the
 // transports of its flows.

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "agent/probe/probe_socket.h"
-#include "common/base/ip_address.h"
+#include "common/base/address/ip_address.h"
 #include "common/base/result.h"
 #include "common/base/unique_fd.h"
 

@@ -10,9 +10,9 @@
 
 #include "agent/flows/flow_source.h"
 #include "agent/host/queue_pair_list.h"
-#include "common/base/event_loop.h"
-#include "common/base/ip_address.h"
+#include "common/base/address/ip_address.h"
 #include "common/base/metrics.h"
+#include "common/base/time/event_loop.h"
 #include "common/verbs/roce_address.h"
 
 namespace espalier::agent {

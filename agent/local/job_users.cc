@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/local_user.h"
 #include "common/base/log.h"
+#include "common/base/users/local_user.h"
 
 namespace espalier::agent {
 namespace {

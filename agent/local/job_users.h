@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "common/base/event_loop.h"
+#include "common/base/time/event_loop.h"
 
 namespace espalier::agent {
 
@@ -37,7 +37,7 @@ class JobUsers {
   JobUsers(const JobUsers&) = delete;
   JobUsers& operator=(const JobUsers&) = delete;
 
-  // Looks up a user by name or number (common/base/local_user.h).
+  // Looks up a user by name or number (common/base/users/local_user.h).
   Found Find(const std::string& user);
   // Sets what is called when the system has answered for a pending user.
   void OnAnswer(std::function<void(const std::string& user)> callback) {

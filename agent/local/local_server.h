@@ -13,10 +13,10 @@
 #include "agent/flows/flow_source.h"
 #include "agent/local/flow_description.h"
 #include "agent/local/slot_memory.h"
-#include "common/base/event_loop.h"
 #include "common/base/metrics.h"
 #include "common/base/result.h"
-#include "common/base/user_budget.h"
+#include "common/base/time/event_loop.h"
+#include "common/base/users/user_budget.h"
 #include "common/os/message_server.h"
 
 namespace espalier::agent {

@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "common/base/ip_address.h"
-#include "common/base/job_key.h"
+#include "common/base/address/ip_address.h"
 #include "common/base/result.h"
 #include "common/base/unique_fd.h"
+#include "common/base/users/job_key.h"
 
 namespace espalier::agent {
 

@@ -11,9 +11,9 @@
 #include <utility>
 
 #include "agent/local/job_users.h"
-#include "common/base/event_loop.h"
 #include "common/base/metrics.h"
 #include "common/base/result.h"
+#include "common/base/time/event_loop.h"
 #include "common/base/unique_fd.h"
 #include "common/os/local_peer.h"
 #include "common/os/message_server.h"

@@ -3,9 +3,9 @@
 #include <cstddef>
 #include <map>
 
-#include "common/base/event_loop.h"
-#include "common/base/ip_address.h"
-#include "common/base/token_bucket.h"
+#include "common/base/address/ip_address.h"
+#include "common/base/time/event_loop.h"
+#include "common/base/time/token_bucket.h"
 
 namespace espalier::agent {
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "common/base/ip_address.h"
+#include "common/base/address/ip_address.h"
 #include "common/base/result.h"
 
 namespace espalier::agent {

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "common/base/ip_address.h"
+#include "common/base/address/ip_address.h"
 
 namespace espalier::agent {
 

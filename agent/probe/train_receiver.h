@@ -7,8 +7,8 @@
 #include <unordered_map>
 
 #include "agent/probe/train_socket.h"
-#include "common/base/event_loop.h"
 #include "common/base/metrics.h"
+#include "common/base/time/event_loop.h"
 #include "proto/messages.h"
 
 namespace espalier::agent {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/fabric/train_token.h"
+#include "common/fabric/ecmp/train_token.h"
 
 namespace espalier::agent {
 namespace {

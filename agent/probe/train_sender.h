@@ -7,9 +7,9 @@
 #include <string>
 
 #include "agent/probe/train_socket.h"
-#include "common/base/event_loop.h"
 #include "common/base/metrics.h"
-#include "common/base/token_bucket.h"
+#include "common/base/time/event_loop.h"
+#include "common/base/time/token_bucket.h"
 #include "proto/messages.h"
 
 namespace espalier::agent {

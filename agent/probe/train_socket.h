@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "agent/probe/train_packet.h"
-#include "common/base/ip_address.h"
+#include "common/base/address/ip_address.h"
 #include "common/base/result.h"
 
 namespace espalier::agent {

@@ -11,7 +11,7 @@
 #include "agent/flows/flow_actuator.h"
 #include "agent/flows/flow_source.h"
 #include "agent/probe/probe_socket.h"
-#include "common/base/event_loop.h"
+#include "common/base/time/event_loop.h"
 #include "common/fabric/topology.h"
 #include "common/sim/sim_fabric.h"
 

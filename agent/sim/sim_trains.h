@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "agent/probe/train_socket.h"
-#include "common/base/event_loop.h"
-#include "common/fabric/ecmp_hash.h"
+#include "common/base/time/event_loop.h"
+#include "common/fabric/ecmp/ecmp_hash.h"
 #include "common/sim/link_troubles.h"
 
 namespace espalier::sim {

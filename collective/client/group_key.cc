@@ -12,8 +12,8 @@
 #include <optional>
 #include <system_error>
 
-#include "common/base/job_key.h"
 #include "common/base/unique_fd.h"
+#include "common/base/users/job_key.h"
 
 namespace espalier::client {
 namespace {

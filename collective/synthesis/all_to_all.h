@@ -6,7 +6,7 @@
 
 #include "collective/forest/model/rational.h"
 #include "collective/program/program.h"
-#include "collective/synthesis/digraph.h"
+#include "collective/synthesis/graphs/digraph.h"
 #include "common/base/result.h"
 
 namespace espalier::synthesis {

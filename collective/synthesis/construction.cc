@@ -9,8 +9,8 @@
 #include <optional>
 #include <utility>
 
-#include "collective/synthesis/bfb.h"
 #include "collective/synthesis/expansions.h"
+#include "collective/synthesis/schedules/bfb.h"
 
 namespace espalier::synthesis {
 namespace {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "collective/forest/model/rational.h"
-#include "collective/synthesis/families.h"
-#include "collective/synthesis/schedule.h"
+#include "collective/synthesis/graphs/families.h"
+#include "collective/synthesis/schedules/schedule.h"
 #include "common/base/result.h"
 
 namespace espalier::synthesis {

@@ -2,9 +2,9 @@
 
 #include <cstdint>
 
-#include "collective/synthesis/digraph.h"
-#include "collective/synthesis/families.h"
-#include "collective/synthesis/schedule.h"
+#include "collective/synthesis/graphs/digraph.h"
+#include "collective/synthesis/graphs/families.h"
+#include "collective/synthesis/schedules/schedule.h"
 #include "common/base/result.h"
 
 namespace espalier::synthesis {

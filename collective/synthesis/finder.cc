@@ -10,7 +10,7 @@
 #include <tuple>
 #include <utility>
 
-#include "collective/synthesis/bfb.h"
+#include "collective/synthesis/schedules/bfb.h"
 
 namespace espalier::synthesis {
 namespace {

@@ -4,8 +4,8 @@
 #include <utility>
 #include <vector>
 
-#include "collective/synthesis/bfb.h"
 #include "collective/synthesis/construction.h"
+#include "collective/synthesis/schedules/bfb.h"
 
 namespace espalier::synthesis {
 namespace {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/base/event_loop.h"
+#include "common/base/time/event_loop.h"
 
 namespace espalier::io {
 

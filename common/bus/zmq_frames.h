@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "common/base/event_loop.h"
+#include "common/base/time/event_loop.h"
 #include "common/bus/zmq_socket.h"
 
 // Messages of the buses travel in small frames, because libzmq allocates the maximum size of a

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "common/base/event_loop.h"
+#include "common/base/time/event_loop.h"
 #include "common/base/unique_fd.h"
 
 namespace espalier::io {

@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "common/base/ip_address.h"
+#include "common/base/address/ip_address.h"
 #include "common/base/result.h"
 #include "common/base/strong_id.h"
 #include "common/base/units.h"
@@ -35,7 +35,7 @@ std::string_view LinkStateName(LinkState state);
 std::string_view UplinkChoiceName(UplinkChoice choice);
 
 // How a switch, or a NIC with several uplinks, hashes flows onto equal next hops, if the operator
-// knows it. `hash` is a name of the catalogue in common/fabric/ecmp_hash.h.
+// knows it. `hash` is a name of the catalogue in common/fabric/ecmp/ecmp_hash.h.
 struct EcmpSpec {
   std::string hash;
   std::uint64_t seed = 0;

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "common/base/enum_names.h"
-#include "common/fabric/ecmp_hash.h"
+#include "common/fabric/ecmp/ecmp_hash.h"
 #include "common/files/json.h"
 
 namespace espalier::io {

@@ -6,7 +6,7 @@
 #include <string>
 #include <unordered_set>
 
-#include "common/base/event_loop.h"
+#include "common/base/time/event_loop.h"
 
 namespace espalier::io {
 

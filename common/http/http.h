@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/event_loop.h"
 #include "common/base/result.h"
+#include "common/base/time/event_loop.h"
 #include "common/http/connection_places.h"
 #include "common/loop/asio_event_loop.h"
 

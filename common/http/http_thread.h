@@ -5,8 +5,8 @@
 #include <thread>
 #include <vector>
 
-#include "common/base/event_loop.h"
 #include "common/base/result.h"
+#include "common/base/time/event_loop.h"
 #include "common/http/http.h"
 #include "common/loop/asio_event_loop.h"
 

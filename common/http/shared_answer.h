@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/event_loop.h"
+#include "common/base/time/event_loop.h"
 #include "common/http/http.h"
 
 namespace espalier::io {

@@ -11,7 +11,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "common/base/event_loop.h"
+#include "common/base/time/event_loop.h"
 
 namespace espalier::io {
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "common/base/result.h"
+#include "common/base/time/wall_time.h"
 #include "common/base/unique_fd.h"
-#include "common/base/wall_time.h"
 #include "common/identity/access_tokens.h"
 #include "common/identity/key_ring.h"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "common/base/result.h"
-#include "common/base/wall_time.h"
+#include "common/base/time/wall_time.h"
 
 namespace espalier::identity {
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "common/base/event_loop.h"
+#include "common/base/time/event_loop.h"
 #include "common/os/worker_thread.h"
 
 namespace espalier::io {

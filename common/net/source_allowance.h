@@ -4,8 +4,8 @@
 #include <string>
 #include <unordered_map>
 
-#include "common/base/event_loop.h"
-#include "common/base/token_bucket.h"
+#include "common/base/time/event_loop.h"
+#include "common/base/time/token_bucket.h"
 #include "common/net/socket_address.h"
 
 namespace espalier::io {

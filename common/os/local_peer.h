@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/base/user_budget.h"
+#include "common/base/users/user_budget.h"
 
 namespace espalier {
 

@@ -8,7 +8,7 @@
 
 #include "common/base/result.h"
 #include "common/base/unique_fd.h"
-#include "common/base/user_budget.h"
+#include "common/base/users/user_budget.h"
 #include "common/os/local_peer.h"
 #include "common/os/message_socket.h"
 

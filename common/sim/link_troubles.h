@@ -5,8 +5,8 @@
 #include <optional>
 #include <span>
 
-#include "common/base/event_loop.h"
 #include "common/base/random.h"
+#include "common/base/time/event_loop.h"
 #include "common/fabric/topology.h"
 
 namespace espalier::sim {

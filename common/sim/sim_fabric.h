@@ -7,9 +7,9 @@
 #include <optional>
 #include <vector>
 
-#include "common/base/event_loop.h"
 #include "common/base/result.h"
-#include "common/fabric/ecmp_hash.h"
+#include "common/base/time/event_loop.h"
+#include "common/fabric/ecmp/ecmp_hash.h"
 #include "common/fabric/paths.h"
 #include "common/fabric/topology.h"
 #include "common/graph/max_min.h"

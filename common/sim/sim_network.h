@@ -4,7 +4,7 @@
 #include <string>
 
 #include "common/base/bus.h"
-#include "common/base/event_loop.h"
+#include "common/base/time/event_loop.h"
 #include "common/sim/sim_world.h"
 
 namespace espalier::sim {

@@ -9,8 +9,8 @@
 #include <thread>
 #include <vector>
 
-#include "common/base/event_loop.h"
 #include "common/base/random.h"
+#include "common/base/time/event_loop.h"
 
 namespace espalier::sim {
 

@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "common/base/ip_address.h"
+#include "common/base/address/ip_address.h"
 #include "common/base/result.h"
 #include "common/verbs/roce_address.h"
 

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "common/base/bus.h"
-#include "common/base/event_loop.h"
 #include "common/base/metrics.h"
 #include "common/base/result.h"
+#include "common/base/time/event_loop.h"
 #include "controller/discovery/probe_evidence.h"
 #include "controller/settings/options.h"
 #include "controller/state/state.h"

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "common/base/event_loop.h"
+#include "common/base/time/event_loop.h"
 #include "controller/agents/flow_rounds.h"
 #include "controller/agents/report_clock.h"
 #include "controller/agents/unnamed_jobs.h"

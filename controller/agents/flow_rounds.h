@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "common/base/event_loop.h"
+#include "common/base/time/event_loop.h"
 #include "controller/state/state.h"
 
 namespace espalier::controller {

@@ -7,7 +7,7 @@
 #include <map>
 #include <utility>
 
-#include "common/base/time_budget.h"
+#include "common/base/time/time_budget.h"
 #include "controller/state/state.h"
 #include "proto/messages.h"
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "common/base/event_loop.h"
 #include "common/base/metrics.h"
+#include "common/base/time/event_loop.h"
 #include "controller/agents/weight_watch.h"
 #include "controller/links/link_health.h"
 #include "controller/placement/placement.h"

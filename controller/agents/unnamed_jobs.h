@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/event_loop.h"
+#include "common/base/time/event_loop.h"
 #include "common/fabric/topology.h"
 #include "controller/prediction/round_groups.h"
 #include "controller/state/state.h"

@@ -4,8 +4,8 @@
 #include <map>
 #include <vector>
 
-#include "common/base/event_loop.h"
 #include "common/base/metrics.h"
+#include "common/base/time/event_loop.h"
 #include "controller/state/state.h"
 #include "proto/messages.h"
 

@@ -7,7 +7,7 @@
 
 #include "common/base/log.h"
 #include "common/base/result.h"
-#include "common/base/wall_time.h"
+#include "common/base/time/wall_time.h"
 #include "common/bus/zmq_bus.h"
 #include "common/daemon/config_file.h"
 #include "common/http/http.h"

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/ip_address.h"
+#include "common/base/address/ip_address.h"
 #include "controller/discovery/probe_evidence.h"
 
 namespace espalier::discovery {

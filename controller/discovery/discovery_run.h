@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "common/base/event_loop.h"
+#include "common/base/time/event_loop.h"
 #include "controller/discovery/discovery.h"
 #include "controller/paths/probe_orders.h"
 #include "proto/messages.h"

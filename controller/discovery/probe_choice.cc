@@ -5,7 +5,7 @@
 #include <numeric>
 #include <random>
 
-#include "common/fabric/path_map.h"
+#include "common/fabric/ecmp/path_map.h"
 #include "controller/discovery/stop_rule.h"
 
 namespace espalier::discovery {

@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "common/base/ip_address.h"
+#include "common/base/address/ip_address.h"
 #include "common/base/result.h"
 
 namespace espalier::discovery {

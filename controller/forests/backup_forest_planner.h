@@ -8,8 +8,8 @@
 #include <span>
 #include <string>
 
-#include "common/base/event_loop.h"
 #include "common/base/metrics.h"
+#include "common/base/time/event_loop.h"
 #include "controller/forests/backup_forests.h"
 #include "controller/forests/job_forest.h"
 #include "controller/forests/listen_ports.h"

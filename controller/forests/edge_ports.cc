@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "controller/paths/models/return_key.h"
 #include "controller/paths/port_chooser.h"
-#include "controller/paths/return_key.h"
 
 namespace espalier::controller {
 namespace {

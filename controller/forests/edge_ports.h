@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <deque>
 
-#include "common/base/event_loop.h"
-#include "common/fabric/path_map.h"
+#include "common/base/time/event_loop.h"
+#include "common/fabric/ecmp/path_map.h"
 #include "controller/forests/tree_job.h"
 #include "controller/paths/path_learner.h"
 #include "controller/settings/options.h"

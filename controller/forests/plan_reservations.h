@@ -1,6 +1,6 @@
 #pragma once
 
-#include "common/base/event_loop.h"
+#include "common/base/time/event_loop.h"
 #include "controller/forests/edge_ports.h"
 #include "controller/forests/tree_job.h"
 #include "controller/state/state.h"

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/base/job_key.h"
+#include "common/base/users/job_key.h"
 #include "controller/forests/job_forest.h"
 #include "controller/intents/job_spec.h"
 #include "controller/state/state.h"

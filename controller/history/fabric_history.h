@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "common/base/event_loop.h"
+#include "common/base/time/event_loop.h"
 #include "controller/history/job_directory.h"
 #include "controller/history/sample_ring.h"
 

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "common/base/event_loop.h"
+#include "common/base/time/event_loop.h"
 #include "controller/history/records.h"
 #include "controller/history/slowest_flows.h"
 

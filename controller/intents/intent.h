@@ -6,7 +6,7 @@
 #include <string>
 #include <variant>
 
-#include "common/base/wall_time.h"
+#include "common/base/time/wall_time.h"
 #include "controller/intents/job_spec.h"
 #include "controller/intents/policy.h"
 

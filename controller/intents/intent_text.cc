@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "common/base/local_user.h"
+#include "common/base/users/local_user.h"
 #include "controller/intents/parse_number.h"
 
 namespace espalier::controller {

@@ -16,8 +16,8 @@ struct JobSpec {
   std::uint64_t bytes = 0;                                         // of a typical call; 0: unknown
   bool offload = false;  // the offload service of each host runs it, not the programs
   bool verbs = false;    // over RDMA, else TCP
-  // The user whose programs get the rank plans (common/base/local_user.h); empty: those of the user
-  // who asks first.
+  // The user whose programs get the rank plans (common/base/users/local_user.h); empty: those of
+  // the user who asks first.
   std::string user;
   bool operator==(const JobSpec&) const = default;
 };

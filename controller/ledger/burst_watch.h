@@ -9,7 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "common/base/event_loop.h"
+#include "common/base/time/event_loop.h"
 #include "controller/ledger/burst_costs.h"
 #include "controller/paths/path_learner.h"
 #include "controller/state/state.h"

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "common/base/event_loop.h"
+#include "common/base/time/event_loop.h"
 #include "controller/ledger/burst_watch.h"
 #include "controller/ledger/ledger_book.h"
 #include "controller/routing/fabric/fabric_copy.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "common/base/event_loop.h"
+#include "common/base/time/event_loop.h"
 #include "common/fabric/topology.h"
 #include "controller/link_tests/verdicts/loss_evidence.h"
 

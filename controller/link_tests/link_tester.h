@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "common/base/event_loop.h"
 #include "common/base/metrics.h"
-#include "common/base/token_bucket.h"
+#include "common/base/time/event_loop.h"
+#include "common/base/time/token_bucket.h"
 #include "controller/link_tests/link_doubts.h"
 #include "controller/link_tests/trains/test_routes.h"
 #include "controller/link_tests/trains/train_book.h"

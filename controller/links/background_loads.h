@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include "common/base/event_loop.h"
 #include "common/base/metrics.h"
 #include "common/base/result.h"
+#include "common/base/time/event_loop.h"
 #include "common/fabric/topology.h"
 #include "controller/state/state.h"
 

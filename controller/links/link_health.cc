@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "common/base/log.h"
-#include "common/base/wall_time.h"
+#include "common/base/time/wall_time.h"
 #include "controller/links/link_tiers.h"
 
 namespace espalier::controller {

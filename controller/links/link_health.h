@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "common/base/event_loop.h"
 #include "common/base/metrics.h"
+#include "common/base/time/event_loop.h"
 #include "common/fabric/topology.h"
 #include "controller/link_tests/link_tester.h"
 #include "controller/links/link_monitor.h"

@@ -4,8 +4,8 @@
 #include <functional>
 #include <vector>
 
-#include "common/base/event_loop.h"
 #include "common/base/metrics.h"
+#include "common/base/time/event_loop.h"
 #include "common/fabric/topology.h"
 #include "controller/agents/publisher.h"
 #include "controller/forests/tree_jobs.h"

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "common/base/result.h"
-#include "common/base/wall_time.h"
+#include "common/base/time/wall_time.h"
 #include "common/fabric/topology.h"
 #include "controller/intents/intent.h"
 #include "controller/operations/action.h"

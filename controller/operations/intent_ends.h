@@ -5,8 +5,8 @@
 #include <map>
 #include <utility>
 
-#include "common/base/event_loop.h"
-#include "common/base/wall_time.h"
+#include "common/base/time/event_loop.h"
+#include "common/base/time/wall_time.h"
 #include "controller/intents/intent.h"
 
 namespace espalier::controller {

@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/event_loop.h"
 #include "common/base/metrics.h"
 #include "common/base/result.h"
+#include "common/base/time/event_loop.h"
 #include "controller/operations/action.h"
 #include "controller/operations/intent_ends.h"
 #include "controller/settings/options.h"

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "common/base/result.h"
-#include "common/base/wall_time.h"
+#include "common/base/time/wall_time.h"
 #include "common/fabric/topology.h"
 #include "controller/intents/intent.h"
 #include "controller/intents/steering.h"

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "common/base/event_loop.h"
 #include "common/base/result.h"
-#include "common/fabric/path_map.h"
+#include "common/base/time/event_loop.h"
+#include "common/fabric/ecmp/path_map.h"
 #include "common/fabric/paths.h"
 #include "controller/paths/probe_orders.h"
 #include "proto/messages.h"

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "controller/paths/models/path_reach.h"
 #include "controller/paths/path_answers.h"
-#include "controller/paths/path_reach.h"
 
 namespace espalier::controller {
 namespace {

@@ -10,16 +10,16 @@
 #include <unordered_map>
 #include <vector>
 
-#include "common/base/event_loop.h"
 #include "common/base/metrics.h"
-#include "common/fabric/path_map.h"
+#include "common/base/time/event_loop.h"
+#include "common/fabric/ecmp/path_map.h"
+#include "common/fabric/ecmp/port_set.h"
 #include "common/fabric/paths.h"
-#include "common/fabric/port_set.h"
+#include "controller/paths/models/port_models.h"
+#include "controller/paths/models/rehash_detector.h"
 #include "controller/paths/operator_probes.h"
-#include "controller/paths/port_models.h"
 #include "controller/paths/predicted_ports.h"
 #include "controller/paths/probe_orders.h"
-#include "controller/paths/rehash_detector.h"
 #include "controller/paths/unverified_ports.h"
 #include "proto/messages.h"
 

@@ -7,9 +7,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "common/fabric/path_map.h"
-#include "common/fabric/port_index.h"
-#include "common/fabric/port_set.h"
+#include "common/fabric/ecmp/path_map.h"
+#include "common/fabric/ecmp/port_index.h"
+#include "common/fabric/ecmp/port_set.h"
 
 namespace espalier::controller {
 

@@ -5,9 +5,9 @@
 #include <map>
 #include <vector>
 
-#include "common/base/event_loop.h"
-#include "common/fabric/path_map.h"
-#include "controller/paths/rehash_detector.h"
+#include "common/base/time/event_loop.h"
+#include "common/fabric/ecmp/path_map.h"
+#include "controller/paths/models/rehash_detector.h"
 
 namespace espalier::controller {
 

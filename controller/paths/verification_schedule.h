@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/event_loop.h"
-#include "common/base/token_bucket.h"
-#include "common/fabric/path_map.h"
-#include "controller/paths/rehash_detector.h"
+#include "common/base/time/event_loop.h"
+#include "common/base/time/token_bucket.h"
+#include "common/fabric/ecmp/path_map.h"
+#include "controller/paths/models/rehash_detector.h"
 
 namespace espalier::controller {
 

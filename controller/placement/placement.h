@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "common/base/time_budget.h"
+#include "common/base/time/time_budget.h"
 #include "controller/paths/path_learner.h"
 #include "controller/placement/arrivals/admission.h"
 #include "controller/placement/arrivals/arrival_placer.h"

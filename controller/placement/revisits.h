@@ -6,7 +6,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "common/fabric/path_map.h"
+#include "common/fabric/ecmp/path_map.h"
 #include "controller/state/state.h"
 
 namespace espalier::controller {

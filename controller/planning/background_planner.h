@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <functional>
 
-#include "common/base/event_loop.h"
 #include "common/base/metrics.h"
+#include "common/base/time/event_loop.h"
 #include "controller/planning/failure_plans.h"
 #include "controller/planning/paced_work.h"
 #include "controller/planning/start_predictor.h"

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "common/base/event_loop.h"
+#include "common/base/time/event_loop.h"
 #include "controller/prediction/flow_slot.h"
 #include "controller/prediction/phase_learner.h"
 

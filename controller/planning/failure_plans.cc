@@ -4,7 +4,7 @@
 #include <numeric>
 #include <utility>
 
-#include "controller/paths/path_reach.h"
+#include "controller/paths/models/path_reach.h"
 #include "controller/paths/port_chooser.h"
 #include "controller/routing/model/label_search.h"
 

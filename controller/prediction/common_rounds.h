@@ -3,7 +3,7 @@
 #include <optional>
 #include <span>
 
-#include "common/base/event_loop.h"
+#include "common/base/time/event_loop.h"
 
 namespace espalier::controller {
 

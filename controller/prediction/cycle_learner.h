@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/event_loop.h"
+#include "common/base/time/event_loop.h"
 #include "controller/prediction/phase_learner.h"
 #include "controller/prediction/prediction_errors.h"
 #include "controller/prediction/start_order.h"

@@ -10,8 +10,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "common/base/event_loop.h"
 #include "common/base/strong_id.h"
+#include "common/base/time/event_loop.h"
 
 namespace espalier::controller {
 

@@ -8,8 +8,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "common/base/event_loop.h"
 #include "common/base/strong_id.h"
+#include "common/base/time/event_loop.h"
 #include "controller/prediction/common_rounds.h"
 #include "controller/prediction/flow_slot.h"
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <unordered_map>
 
-#include "common/base/event_loop.h"
+#include "common/base/time/event_loop.h"
 #include "common/fabric/topology.h"
 #include "controller/rounds/sender_groups.h"
 

@@ -5,8 +5,8 @@
 #include <functional>
 #include <limits>
 
-#include "common/base/event_loop.h"
-#include "common/base/wall_time.h"
+#include "common/base/time/event_loop.h"
+#include "common/base/time/wall_time.h"
 #include "controller/intents/policy.h"
 #include "controller/link_tests/trains/train_planner.h"
 #include "controller/links/link_monitor.h"

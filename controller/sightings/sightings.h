@@ -12,11 +12,11 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/event_loop.h"
-#include "common/base/ip_address.h"
+#include "common/base/address/ip_address.h"
 #include "common/base/metrics.h"
 #include "common/base/result.h"
-#include "common/fabric/path_map.h"
+#include "common/base/time/event_loop.h"
+#include "common/fabric/ecmp/path_map.h"
 #include "common/fabric/topology.h"
 #include "controller/state/state.h"
 

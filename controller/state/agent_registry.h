@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "common/base/bus.h"
-#include "common/base/event_loop.h"
-#include "common/base/token_bucket.h"
-#include "controller/state/flow_table.h"
-#include "controller/state/push_queue.h"
+#include "common/base/time/event_loop.h"
+#include "common/base/time/token_bucket.h"
+#include "controller/state/flows/flow_table.h"
+#include "controller/state/flows/push_queue.h"
 #include "proto/messages.h"
 
 namespace espalier::controller {

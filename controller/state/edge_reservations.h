@@ -6,10 +6,10 @@
 #include <map>
 #include <vector>
 
-#include "common/base/event_loop.h"
-#include "common/fabric/path_map.h"
-#include "controller/state/flow_paths.h"
-#include "controller/state/flow_table.h"
+#include "common/base/time/event_loop.h"
+#include "common/fabric/ecmp/path_map.h"
+#include "controller/state/flows/flow_paths.h"
+#include "controller/state/flows/flow_table.h"
 #include "proto/messages.h"
 
 namespace espalier::controller {

@@ -10,8 +10,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "common/base/event_loop.h"
-#include "common/base/token_bucket.h"
+#include "common/base/time/event_loop.h"
+#include "common/base/time/token_bucket.h"
 
 namespace espalier::controller {
 

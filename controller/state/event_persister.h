@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "common/base/event_loop.h"
-#include "common/base/wall_time.h"
+#include "common/base/time/event_loop.h"
+#include "common/base/time/wall_time.h"
 #include "controller/state/event_history.h"
 #include "controller/store/store.h"
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "common/fabric/path_map.h"
+#include "common/fabric/ecmp/path_map.h"
 #include "common/fabric/topology.h"
 #include "controller/state/state.h"
 

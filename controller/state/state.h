@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/job_key.h"
-#include "common/fabric/path_map.h"
+#include "common/base/users/job_key.h"
+#include "common/fabric/ecmp/path_map.h"
 #include "common/fabric/paths.h"
 #include "common/fabric/topology.h"
 #include "controller/intents/intent.h"
@@ -24,16 +24,16 @@
 #include "controller/routing/fabric/load.h"
 #include "controller/routing/online/online_assigner.h"
 #include "controller/state/agent_registry.h"
-#include "controller/state/connections.h"
 #include "controller/state/edge_reservations.h"
-#include "controller/state/ended_flows.h"
 #include "controller/state/event_history.h"
-#include "controller/state/flow_decisions.h"
-#include "controller/state/flow_paths.h"
-#include "controller/state/flow_table.h"
+#include "controller/state/flows/connections.h"
+#include "controller/state/flows/ended_flows.h"
+#include "controller/state/flows/flow_decisions.h"
+#include "controller/state/flows/flow_paths.h"
+#include "controller/state/flows/flow_table.h"
+#include "controller/state/flows/push_log.h"
+#include "controller/state/flows/push_queue.h"
 #include "controller/state/link_fault.h"
-#include "controller/state/push_log.h"
-#include "controller/state/push_queue.h"
 
 namespace espalier::controller {
 

@@ -3,8 +3,8 @@
 #include <memory>
 #include <string>
 
-#include "common/base/event_loop.h"
-#include "common/base/wall_time.h"
+#include "common/base/time/event_loop.h"
+#include "common/base/time/wall_time.h"
 #include "controller/store/store.h"
 #include "controller/store/store_limits.h"
 

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "common/base/job_key.h"
 #include "common/base/result.h"
-#include "common/base/wall_time.h"
+#include "common/base/time/wall_time.h"
+#include "common/base/users/job_key.h"
 #include "controller/intents/intent.h"
 
 namespace espalier::controller {

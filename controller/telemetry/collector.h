@@ -5,9 +5,9 @@
 #include <span>
 #include <vector>
 
-#include "common/base/event_loop.h"
-#include "common/base/ip_address.h"
+#include "common/base/address/ip_address.h"
 #include "common/base/metrics.h"
+#include "common/base/time/event_loop.h"
 #include "common/fabric/topology.h"
 #include "controller/telemetry/exporters.h"
 #include "controller/telemetry/link_samples.h"

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "common/base/event_loop.h"
 #include "common/base/metrics.h"
+#include "common/base/time/event_loop.h"
 #include "common/fabric/topology.h"
 #include "common/http/http.h"
 #include "common/loop/background.h"

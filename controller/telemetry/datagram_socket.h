@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "common/base/ip_address.h"
+#include "common/base/address/ip_address.h"
 #include "common/base/result.h"
 #include "common/base/unique_fd.h"
 

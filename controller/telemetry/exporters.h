@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "common/base/event_loop.h"
-#include "common/base/ip_address.h"
+#include "common/base/address/ip_address.h"
+#include "common/base/time/event_loop.h"
 #include "common/fabric/topology.h"
 #include "controller/telemetry/sflow.h"
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "common/base/event_loop.h"
+#include "common/base/time/event_loop.h"
 #include "common/fabric/topology.h"
 
 namespace espalier::telemetry {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "common/base/ip_address.h"
+#include "common/base/address/ip_address.h"
 #include "controller/telemetry/sflow.h"
 
 namespace espalier::telemetry {

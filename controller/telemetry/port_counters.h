@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/event_loop.h"
+#include "common/base/time/event_loop.h"
 #include "common/fabric/topology.h"
 #include "controller/telemetry/sflow.h"
 

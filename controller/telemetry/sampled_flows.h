@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "common/base/event_loop.h"
+#include "common/base/time/event_loop.h"
 #include "common/fabric/topology.h"
 #include "controller/telemetry/packet_key.h"
 

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/event_loop.h"
 #include "common/base/result.h"
+#include "common/base/time/event_loop.h"
 #include "common/files/json.h"
 #include "common/os/command.h"
 #include "deploy/lab/lab.h"

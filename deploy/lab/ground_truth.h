@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "common/base/ip_address.h"
+#include "common/base/address/ip_address.h"
 #include "common/base/result.h"
 #include "common/fabric/topology.h"
 #include "deploy/lab/lab.h"

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "common/fabric/ecmp_hash.h"
+#include "common/fabric/ecmp/ecmp_hash.h"
 #include "controller/offline/files/phase_reader.h"
 
 namespace espalier::simulation {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "common/base/check.h"
-#include "common/fabric/ecmp_hash.h"
+#include "common/fabric/ecmp/ecmp_hash.h"
 #include "common/fabric/paths.h"
 
 namespace espalier::simulation {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "common/base/event_loop.h"
+#include "common/base/time/event_loop.h"
 #include "deploy/simulation/cluster.h"
 
 namespace espalier::simulation {

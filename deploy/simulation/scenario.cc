@@ -1,7 +1,7 @@
 #include "deploy/simulation/scenario.h"
 
 #include "common/base/random.h"
-#include "common/fabric/ecmp_hash.h"
+#include "common/fabric/ecmp/ecmp_hash.h"
 
 namespace espalier::simulation {
 namespace {

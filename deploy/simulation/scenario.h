@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/base/event_loop.h"
+#include "common/base/time/event_loop.h"
 #include "common/fabric/topology.h"
 #include "common/sim/sim_network.h"
 #include "deploy/simulation/job_player.h"

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "common/fabric/builders.h"
-#include "common/fabric/ecmp_hash.h"
+#include "common/fabric/ecmp/ecmp_hash.h"
 #include "common/files/json.h"
 #include "common/files/topology_file.h"
 #include "controller/offline/files/phase_reader.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "common/base/bus.h"
-#include "common/base/event_loop.h"
+#include "common/base/time/event_loop.h"
 #include "common/bus/curve.h"
 #include "common/fabric/topology.h"
 #include "common/loop/asio_event_loop.h"

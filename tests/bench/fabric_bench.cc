@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "common/fabric/builders.h"
-#include "common/fabric/linear_map.h"
-#include "common/fabric/path_map.h"
-#include "common/fabric/path_predictor.h"
+#include "common/fabric/ecmp/linear_map.h"
+#include "common/fabric/ecmp/path_map.h"
+#include "common/fabric/ecmp/path_predictor.h"
 #include "common/files/topology_file.h"
 
 namespace espalier::fabric {

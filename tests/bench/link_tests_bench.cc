@@ -20,7 +20,7 @@
 #include "common/base/metrics.h"
 #include "common/base/random.h"
 #include "common/fabric/builders.h"
-#include "common/fabric/train_token.h"
+#include "common/fabric/ecmp/train_token.h"
 #include "common/sim/sim_world.h"
 #include "controller/link_tests/link_tester.h"
 

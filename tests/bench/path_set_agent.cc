@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "agent/agent.h"
-#include "agent/probe/no_probe_socket.h"
-#include "agent/probe/no_train_socket.h"
+#include "agent/probe/sockets/no_probe_socket.h"
+#include "agent/probe/sockets/no_train_socket.h"
 #include "common/sim/sim_world.h"
 #include "proto/convert.h"
 #include "tests/bench/path_set_sides.h"

@@ -2,7 +2,7 @@
 
 #include <ctime>
 
-#include "common/base/event_loop.h"
+#include "common/base/time/event_loop.h"
 
 namespace espalier::bench {
 

@@ -3,10 +3,10 @@
 #include <string>
 
 #include "collective/synthesis/all_to_all.h"
-#include "collective/synthesis/bfb.h"
 #include "collective/synthesis/construction.h"
 #include "collective/synthesis/finder.h"
-#include "collective/synthesis/verifier.h"
+#include "collective/synthesis/schedules/bfb.h"
+#include "collective/synthesis/schedules/verifier.h"
 
 namespace espalier::synthesis {
 namespace {

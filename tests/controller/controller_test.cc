@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "common/fabric/ecmp_hash.h"
+#include "common/fabric/ecmp/ecmp_hash.h"
 #include "tests/controller/four_flows.h"
 
 namespace espalier::controller {

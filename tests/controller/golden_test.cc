@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/base/wall_time.h"
+#include "common/base/time/wall_time.h"
 #include "controller/api/operator_api.h"
 #include "controller/intents/intent_text.h"
 #include "tests/controller/cluster.h"

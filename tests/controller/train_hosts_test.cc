@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "common/fabric/train_token.h"
+#include "common/fabric/ecmp/train_token.h"
 
 namespace espalier::controller {
 namespace {

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <span>
 
-#include "agent/probe/icmp_parser.h"
-#include "agent/probe/probe_packet.h"
+#include "agent/probe/sockets/icmp_parser.h"
+#include "agent/probe/sockets/probe_packet.h"
 #include "common/base/check.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -3,9 +3,9 @@
 #include <string_view>
 
 #include "collective/synthesis/construction.h"
-#include "collective/synthesis/families.h"
-#include "collective/synthesis/schedule_json.h"
-#include "collective/synthesis/schedule_program.h"
+#include "collective/synthesis/graphs/families.h"
+#include "collective/synthesis/schedules/schedule_json.h"
+#include "collective/synthesis/schedules/schedule_program.h"
 #include "common/base/check.h"
 
 namespace {

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "collective/runtime/calls/call_signature.h"
-#include "collective/runtime/shared/shared_area.h"
+#include "collective/runtime/shared/area/shared_area.h"
 #include "collective/runtime/shared/shared_collectives.h"
 #include "collective/transport/base/rendezvous_store.h"
 #include "collective/transport/shm/shared_group.h"

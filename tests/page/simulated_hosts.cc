@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "agent/agent.h"
-#include "agent/probe/no_train_socket.h"
+#include "agent/probe/sockets/no_train_socket.h"
 #include "agent/sim/sim_host.h"
 #include "common/base/check.h"
 #include "common/base/log.h"

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/event_loop.h"
-#include "common/base/ip_address.h"
+#include "common/base/address/ip_address.h"
+#include "common/base/time/event_loop.h"
 #include "common/base/unique_fd.h"
 #include "common/verbs/verbs.h"
 

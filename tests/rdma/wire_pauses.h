@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "common/base/event_loop.h"
+#include "common/base/time/event_loop.h"
 #include "tests/rdma/rdma_machine.h"
 
 namespace espalier::rdma {

@@ -43,7 +43,7 @@ TEST(SourceRules, KeepTheLayersApart) {
                           "common/files/"));
   EXPECT_THAT(violations_of("agent/agent.cc", "controller/controller.h"),
               ElementsAre(HasSubstr("agent/ must not include controller/")));
-  EXPECT_THAT(violations_of("controller/state/flow_table.cc", "agent/agent.h"),
+  EXPECT_THAT(violations_of("controller/state/flows/flow_table.cc", "agent/agent.h"),
               ElementsAre(HasSubstr("controller/state/ must not include agent/")));
   EXPECT_THAT(violations_of("agent/agent.cc", "common/files/json.h"),
               ElementsAre(HasSubstr("agent/ must not include common/files/")));

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "agent/dpdk/packet/roce_packet.h"
-#include "common/base/ip_address.h"
+#include "common/base/address/ip_address.h"
 
 namespace espalier::dpdk {
 

@@ -5,8 +5,8 @@
 
 #include "agent/dpdk/flows/datapath_flow_table.h"
 #include "agent/dpdk/offload/device_rules.h"
-#include "common/base/event_loop.h"
 #include "common/base/metrics.h"
+#include "common/base/time/event_loop.h"
 
 namespace espalier::dpdk {
 

@@ -7,7 +7,7 @@
 
 #include "collective/program/program.h"
 #include "collective/transport/base/transport.h"
-#include "common/base/ip_address.h"
+#include "common/base/address/ip_address.h"
 
 namespace espalier::runtime {
 

@@ -26,7 +26,7 @@
 #include "collective/transport/base/transport.h"
 #include "collective/transport/hosts/host_map.h"
 #include "collective/transport/rendezvous/group_credentials.h"
-#include "common/base/ip_address.h"
+#include "common/base/address/ip_address.h"
 #include "common/base/result.h"
 
 namespace espalier::runtime {

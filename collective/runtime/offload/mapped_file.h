@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-#include "collective/runtime/shared/registered_memory.h"
+#include "collective/runtime/shared/area/registered_memory.h"
 #include "common/base/result.h"
 #include "common/base/unique_fd.h"
 

@@ -19,7 +19,7 @@
 #include "collective/runtime/choice/cost_table.h"
 #include "collective/runtime/offload/offload_session.h"
 #include "collective/runtime/offload/offload_user.h"
-#include "common/base/user_budget.h"
+#include "common/base/users/user_budget.h"
 #include "common/os/local_peer.h"
 #include "common/os/message_socket.h"
 

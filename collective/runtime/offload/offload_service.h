@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "collective/runtime/offload/job_directory.h"
-#include "common/base/ip_prefix.h"
+#include "common/base/address/ip_prefix.h"
 #include "common/base/result.h"
 #include "common/base/unique_fd.h"
 

@@ -17,7 +17,7 @@
 #include "collective/runtime/offload/plan_file.h"
 #include "collective/transport/base/wait_limit.h"
 #include "collective/transport/stores/tcp_store.h"
-#include "common/base/ip_address.h"
+#include "common/base/address/ip_address.h"
 #include "common/os/message_socket.h"
 
 namespace espalier::runtime {

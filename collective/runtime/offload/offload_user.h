@@ -5,7 +5,7 @@
 
 #include "collective/runtime/offload/budgeted_memory.h"
 #include "collective/runtime/offload/offload_service.h"
-#include "common/base/user_budget.h"
+#include "common/base/users/user_budget.h"
 
 namespace espalier::runtime {
 

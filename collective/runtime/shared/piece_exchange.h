@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "collective/runtime/shared/shared_context.h"
+#include "collective/runtime/shared/area/shared_context.h"
 #include "common/base/result.h"
 
 namespace espalier::runtime {

@@ -4,8 +4,8 @@
 
 #include "collective/runtime/choice/cost_model.h"
 #include "collective/runtime/choice/online_tuner.h"
-#include "collective/runtime/shared/shared_context.h"
-#include "collective/runtime/shared/shared_protocol_kind.h"
+#include "collective/runtime/shared/area/shared_context.h"
+#include "collective/runtime/shared/area/shared_protocol_kind.h"
 
 namespace espalier::runtime {
 

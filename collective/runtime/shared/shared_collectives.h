@@ -6,10 +6,10 @@
 
 #include "collective/runtime/calls/backend.h"
 #include "collective/runtime/choice/cost_model.h"
+#include "collective/runtime/shared/area/shared_context.h"
+#include "collective/runtime/shared/area/shared_protocol_kind.h"
 #include "collective/runtime/shared/piece_exchange.h"
 #include "collective/runtime/shared/protocol_choice.h"
-#include "collective/runtime/shared/shared_context.h"
-#include "collective/runtime/shared/shared_protocol_kind.h"
 #include "collective/runtime/shared/single_copy_collectives.h"
 #include "collective/runtime/shared/small_collectives.h"
 #include "collective/runtime/shared/staged_collectives.h"

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "collective/runtime/shared/shared_context.h"
+#include "collective/runtime/shared/area/shared_context.h"
 #include "collective/runtime/shared/shared_protocol.h"
 
 namespace espalier::runtime {

@@ -3,8 +3,8 @@
 #include <cstddef>
 
 #include "collective/reduce/reduce.h"
+#include "collective/runtime/shared/area/shared_context.h"
 #include "collective/runtime/shared/piece_exchange.h"
-#include "collective/runtime/shared/shared_context.h"
 #include "collective/runtime/shared/shared_protocol.h"
 
 namespace espalier::runtime {

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "collective/runtime/shared/shared_context.h"
+#include "collective/runtime/shared/area/shared_context.h"
 #include "collective/runtime/shared/shared_protocol.h"
 
 namespace espalier::runtime {

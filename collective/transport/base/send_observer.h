@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "common/base/ip_address.h"
+#include "common/base/address/ip_address.h"
 
 namespace espalier::transport {
 

@@ -10,8 +10,8 @@
 
 #include "collective/transport/base/fork_guard.h"
 #include "collective/transport/rendezvous/handshake.h"
-#include "common/base/job_key.h"
 #include "common/base/unique_fd.h"
+#include "common/base/users/job_key.h"
 
 namespace espalier::transport {
 

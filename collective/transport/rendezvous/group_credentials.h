@@ -3,10 +3,10 @@
 #include <optional>
 #include <vector>
 
-#include "common/base/ip_address.h"
-#include "common/base/ip_prefix.h"
-#include "common/base/job_key.h"
+#include "common/base/address/ip_address.h"
+#include "common/base/address/ip_prefix.h"
 #include "common/base/result.h"
+#include "common/base/users/job_key.h"
 
 namespace espalier::transport {
 

@@ -10,9 +10,9 @@
 #include <type_traits>
 #include <utility>
 
-#include "common/base/job_key.h"
 #include "common/base/result.h"
 #include "common/base/unique_fd.h"
+#include "common/base/users/job_key.h"
 
 namespace espalier::transport {
 

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <sstream>
 
-#include "common/base/job_key.h"
+#include "common/base/users/job_key.h"
 
 namespace espalier::transport {
 

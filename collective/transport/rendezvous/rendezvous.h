@@ -11,7 +11,7 @@
 #include "collective/transport/rendezvous/handshake.h"
 #include "collective/transport/rendezvous/published_endpoint.h"
 #include "collective/transport/rendezvous/tcp_socket.h"
-#include "common/base/ip_address.h"
+#include "common/base/address/ip_address.h"
 #include "common/base/result.h"
 
 namespace espalier::transport {

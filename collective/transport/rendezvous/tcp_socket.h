@@ -9,7 +9,7 @@
 
 #include "collective/transport/base/send_observer.h"
 #include "collective/transport/base/transport.h"
-#include "common/base/ip_address.h"
+#include "common/base/address/ip_address.h"
 #include "common/base/result.h"
 #include "common/base/unique_fd.h"
 

@@ -9,9 +9,9 @@
 
 #include "collective/transport/rendezvous/group_credentials.h"
 #include "collective/transport/rendezvous/handshake.h"
-#include "common/base/ip_address.h"
-#include "common/base/job_key.h"
+#include "common/base/address/ip_address.h"
 #include "common/base/result.h"
+#include "common/base/users/job_key.h"
 
 namespace espalier::transport {
 

@@ -8,7 +8,7 @@
 #include "collective/transport/base/rendezvous_store.h"
 #include "collective/transport/rendezvous/group_credentials.h"
 #include "collective/transport/rendezvous/tcp_socket.h"
-#include "common/base/ip_address.h"
+#include "common/base/address/ip_address.h"
 #include "common/base/result.h"
 
 namespace espalier::transport {

@@ -16,7 +16,7 @@
 #include "collective/transport/base/transport.h"
 #include "collective/transport/rendezvous/group_credentials.h"
 #include "collective/transport/rendezvous/tcp_socket.h"
-#include "common/base/ip_address.h"
+#include "common/base/address/ip_address.h"
 #include "common/base/result.h"
 #include "common/base/unique_fd.h"
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "common/base/ip_prefix.h"
+#include "common/base/address/ip_prefix.h"
 #include "common/files/json.h"
 #include "controller/discovery/discovery_run.h"
 

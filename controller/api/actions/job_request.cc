@@ -3,7 +3,7 @@
 #include <limits>
 #include <string>
 
-#include "common/base/local_user.h"
+#include "common/base/users/local_user.h"
 #include "common/files/json.h"
 
 namespace espalier::controller {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/time_budget.h"
+#include "common/base/time/time_budget.h"
 #include "common/files/json.h"
 #include "controller/api/actions/accepted_answer.h"
 #include "proto/text.h"

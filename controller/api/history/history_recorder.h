@@ -6,8 +6,8 @@
 #include <set>
 #include <vector>
 
-#include "common/base/event_loop.h"
 #include "common/base/metrics.h"
+#include "common/base/time/event_loop.h"
 #include "controller/api/views/flow_statistics.h"
 #include "controller/controller.h"
 #include "controller/history/fabric_history.h"

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/wall_time.h"
+#include "common/base/time/wall_time.h"
 #include "common/http/http.h"
 #include "common/identity/access_tokens.h"
 #include "controller/api/http/guarded_streams.h"

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "common/base/wall_time.h"
+#include "common/base/time/wall_time.h"
 
 namespace espalier::controller {
 

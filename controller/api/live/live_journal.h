@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
-#include "common/base/event_loop.h"
 #include "common/base/metrics.h"
+#include "common/base/time/event_loop.h"
 #include "controller/api/views/flow_statistics.h"
 #include "controller/controller.h"
 

@@ -14,7 +14,7 @@
 #include "controller/api/views/flow_view.h"
 #include "controller/api/views/link_view.h"
 #include "controller/api/views/views.h"
-#include "controller/paths/path_reach.h"
+#include "controller/paths/models/path_reach.h"
 
 namespace espalier::controller {
 namespace {

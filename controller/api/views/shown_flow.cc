@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "controller/intents/steering.h"
+#include "controller/paths/models/path_reach.h"
 #include "controller/paths/path_learner.h"
-#include "controller/paths/path_reach.h"
 
 namespace espalier::controller {
 namespace {

@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "controller/paths/path_reach.h"
+#include "controller/paths/models/path_reach.h"
 #include "proto/messages.h"
 
 namespace espalier::controller {
@@ -53,7 +53,7 @@ void TestRoutes::MakePairs() {
   for (std::size_t i = 0; i < state_.topology.nodes().size(); ++i) {
     const NodeId nic(static_cast<std::int32_t>(i));
     const auto attachment = state_.paths.FindAttachment(nic);
-    // Trains leave by one uplink, whatever their port (agent/probe/raw_train_socket.h).
+    // Trains leave by one uplink, whatever their port (agent/probe/sockets/raw_train_socket.h).
     if (!attachment || !attachment->uplink) continue;
     if (state_.topology.node(nic).addresses.empty()) continue;
     auto& nics = nics_of[attachment->leaf];

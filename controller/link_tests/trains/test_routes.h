@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "common/base/event_loop.h"
+#include "common/base/time/event_loop.h"
 #include "common/fabric/paths.h"
 #include "common/fabric/topology.h"
 #include "controller/paths/path_learner.h"

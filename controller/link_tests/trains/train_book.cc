@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "common/fabric/train_token.h"
+#include "common/fabric/ecmp/train_token.h"
 
 namespace espalier::controller {
 namespace {

@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "common/base/event_loop.h"
+#include "common/base/time/event_loop.h"
 #include "controller/link_tests/trains/test_routes.h"
 #include "controller/link_tests/trains/train_outcome.h"
 #include "proto/messages.h"

@@ -5,9 +5,9 @@
 #include <string>
 #include <unordered_map>
 
-#include "common/base/event_loop.h"
-#include "common/base/ip_address.h"
-#include "controller/state/flow_table.h"
+#include "common/base/address/ip_address.h"
+#include "common/base/time/event_loop.h"
+#include "controller/state/flows/flow_table.h"
 #include "proto/messages.h"
 
 namespace espalier::controller {

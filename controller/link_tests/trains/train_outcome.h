@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <span>
 
-#include "common/base/event_loop.h"
+#include "common/base/time/event_loop.h"
 #include "common/fabric/topology.h"
-#include "controller/state/flow_table.h"
+#include "controller/state/flows/flow_table.h"
 
 namespace espalier::controller {
 

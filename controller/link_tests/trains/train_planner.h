@@ -8,8 +8,8 @@
 #include <span>
 #include <vector>
 
-#include "common/base/event_loop.h"
 #include "common/base/random.h"
+#include "common/base/time/event_loop.h"
 #include "controller/link_tests/trains/test_routes.h"
 #include "controller/link_tests/trains/train_book.h"
 #include "controller/link_tests/trains/train_orders.h"

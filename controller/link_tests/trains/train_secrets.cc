@@ -3,9 +3,9 @@
 #include <array>
 #include <cstring>
 
-#include "common/base/job_key.h"
 #include "common/base/random.h"
-#include "common/fabric/hash_functions.h"
+#include "common/base/users/job_key.h"
+#include "common/fabric/ecmp/hash_functions.h"
 
 namespace espalier::controller {
 namespace {

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "controller/state/flow_table.h"
+#include "controller/state/flows/flow_table.h"
 
 namespace espalier::controller {
 

@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "common/base/event_loop.h"
+#include "common/base/time/event_loop.h"
 #include "controller/link_tests/trains/train_outcome.h"
 
 namespace espalier::controller {

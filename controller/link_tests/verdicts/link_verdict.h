@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/event_loop.h"
+#include "common/base/time/event_loop.h"
 #include "common/fabric/paths.h"
 #include "controller/link_tests/verdicts/known_faults.h"
 #include "controller/link_tests/verdicts/loss_evidence.h"

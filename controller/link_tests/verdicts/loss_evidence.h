@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "common/base/event_loop.h"
+#include "common/base/time/event_loop.h"
 #include "common/fabric/topology.h"
 #include "controller/link_tests/trains/train_outcome.h"
 

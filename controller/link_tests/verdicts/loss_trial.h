@@ -7,7 +7,7 @@
 #include <set>
 #include <span>
 
-#include "common/base/event_loop.h"
+#include "common/base/time/event_loop.h"
 #include "common/fabric/topology.h"
 #include "controller/link_tests/verdicts/known_faults.h"
 #include "controller/link_tests/verdicts/loss_evidence.h"

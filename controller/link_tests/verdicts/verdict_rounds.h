@@ -5,7 +5,7 @@
 #include <deque>
 #include <functional>
 
-#include "common/base/event_loop.h"
+#include "common/base/time/event_loop.h"
 #include "common/fabric/topology.h"
 #include "controller/link_tests/verdicts/link_verdict.h"
 #include "controller/link_tests/verdicts/loss_evidence.h"

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-#include "common/base/ip_address.h"
+#include "common/base/address/ip_address.h"
 #include "common/base/result.h"
 #include "common/fabric/topology.h"
 #include "controller/offline/imports/facts/cabling.h"

@@ -7,7 +7,7 @@
 
 #include "controller/paths/path_learner.h"
 #include "controller/settings/options.h"
-#include "controller/state/flow_decisions.h"
+#include "controller/state/flows/flow_decisions.h"
 #include "controller/state/state.h"
 
 namespace espalier::controller {

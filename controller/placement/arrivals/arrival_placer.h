@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "common/base/time_budget.h"
+#include "common/base/time/time_budget.h"
 #include "controller/placement/ports/port_binder.h"
 #include "controller/planning/start_predictor.h"
 #include "controller/settings/options.h"

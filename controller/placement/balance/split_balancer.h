@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "common/base/event_loop.h"
 #include "common/base/metrics.h"
+#include "common/base/time/event_loop.h"
 #include "controller/placement/failures/local_reroutes.h"
 #include "controller/placement/loads/load_summary.h"
 #include "controller/settings/options.h"

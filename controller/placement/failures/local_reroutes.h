@@ -8,7 +8,7 @@
 #include <set>
 #include <vector>
 
-#include "common/base/event_loop.h"
+#include "common/base/time/event_loop.h"
 #include "controller/paths/path_learner.h"
 #include "controller/placement/arrivals/admission.h"
 #include "controller/placement/arrivals/arrival_placer.h"

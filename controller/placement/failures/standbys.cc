@@ -5,7 +5,7 @@
 #include <tuple>
 #include <utility>
 
-#include "controller/paths/path_reach.h"
+#include "controller/paths/models/path_reach.h"
 
 namespace espalier::controller {
 

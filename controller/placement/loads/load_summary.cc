@@ -5,7 +5,7 @@
 #include <tuple>
 #include <utility>
 
-#include "controller/paths/path_reach.h"
+#include "controller/paths/models/path_reach.h"
 #include "controller/routing/bounds/load_bounds.h"
 #include "controller/routing/bounds/standing_proof.h"
 #include "controller/routing/exact/share_balancer.h"

@@ -6,11 +6,11 @@
 #include <span>
 #include <vector>
 
-#include "common/fabric/path_map.h"
+#include "common/fabric/ecmp/path_map.h"
 #include "controller/paths/path_learner.h"
 #include "controller/placement/ports/return_paths.h"
 #include "controller/planning/failure_plans.h"
-#include "controller/state/flow_decisions.h"
+#include "controller/state/flows/flow_decisions.h"
 #include "controller/state/state.h"
 #include "proto/messages.h"
 

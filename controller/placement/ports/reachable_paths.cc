@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "controller/paths/path_reach.h"
+#include "controller/paths/models/path_reach.h"
 
 namespace espalier::controller {
 

@@ -3,14 +3,14 @@
 #include <cstdint>
 #include <span>
 
-#include "controller/state/flow_decisions.h"
+#include "controller/state/flows/flow_decisions.h"
 #include "controller/state/state.h"
 
 namespace espalier::controller {
 
-// Paths of flows where ports take some of the fabric's paths only (controller/paths/path_reach.h).
-// Assignments know nothing of that: they treat all paths between two leaves alike.
-// Thread safety: the controller's loop thread.
+// Paths of flows where ports take some of the fabric's paths only
+// (controller/paths/models/path_reach.h). Assignments know nothing of that: they treat all paths
+// between two leaves alike. Thread safety: the controller's loop thread.
 
 // Whether no port of the flow takes this path. O(known ports + paths).
 bool IsUnreachable(const State& state, const Flow& flow, std::int32_t path);

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "controller/paths/return_key.h"
+#include "controller/paths/models/return_key.h"
 
 namespace espalier::controller {
 

@@ -3,9 +3,9 @@
 #include <cstddef>
 #include <vector>
 
-#include "common/fabric/path_map.h"
+#include "common/fabric/ecmp/path_map.h"
 #include "controller/placement/ports/port_binder.h"
-#include "controller/state/flow_decisions.h"
+#include "controller/state/flows/flow_decisions.h"
 #include "controller/state/state.h"
 
 namespace espalier::controller {

@@ -4,7 +4,7 @@
 #include <array>
 #include <utility>
 
-#include "controller/paths/return_key.h"
+#include "controller/paths/models/return_key.h"
 
 namespace espalier::controller {
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "common/fabric/path_map.h"
+#include "common/fabric/ecmp/path_map.h"
 #include "common/fabric/paths.h"
 #include "controller/paths/path_learner.h"
 #include "controller/state/state.h"

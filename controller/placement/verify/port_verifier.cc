@@ -8,7 +8,7 @@
 #include <span>
 #include <utility>
 
-#include "controller/paths/path_reach.h"
+#include "controller/paths/models/path_reach.h"
 
 namespace espalier::controller {
 namespace {

@@ -5,11 +5,11 @@
 #include <span>
 #include <string>
 
-#include "common/base/event_loop.h"
 #include "common/base/metrics.h"
-#include "controller/paths/leaf_hosts.h"
+#include "common/base/time/event_loop.h"
+#include "controller/paths/models/leaf_hosts.h"
+#include "controller/paths/models/rehash_detector.h"
 #include "controller/paths/path_learner.h"
-#include "controller/paths/rehash_detector.h"
 #include "controller/paths/unreachable_pairs.h"
 #include "controller/paths/verification_schedule.h"
 #include "controller/placement/placement.h"

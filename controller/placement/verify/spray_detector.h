@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/event_loop.h"
-#include "common/fabric/path_map.h"
+#include "common/base/time/event_loop.h"
+#include "common/fabric/ecmp/path_map.h"
 #include "common/fabric/topology.h"
 
 namespace espalier::controller {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "common/base/event_loop.h"
+#include "common/base/time/event_loop.h"
 #include "controller/placement/placement.h"
 #include "controller/placement/verify/waiting_flows.h"
 #include "controller/state/state.h"

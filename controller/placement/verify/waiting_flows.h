@@ -6,8 +6,8 @@
 #include <map>
 #include <optional>
 
-#include "common/base/event_loop.h"
-#include "controller/state/flow_table.h"
+#include "common/base/time/event_loop.h"
+#include "controller/state/flows/flow_table.h"
 
 namespace espalier::controller {
 

@@ -7,7 +7,7 @@
 #include <map>
 #include <utility>
 
-#include "common/fabric/path_predictor.h"
+#include "common/fabric/ecmp/path_predictor.h"
 
 namespace espalier::controller {
 using fabric::FlowTuple;

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "common/base/event_loop.h"
 #include "common/base/metrics.h"
+#include "common/base/time/event_loop.h"
 #include "common/http/http.h"
 #include "controller/telemetry/collector.h"
 #include "controller/telemetry/polls/polled_switches.h"

@@ -4,8 +4,8 @@
 #include <string_view>
 #include <vector>
 
-#include "common/base/event_loop.h"
 #include "common/base/result.h"
+#include "common/base/time/event_loop.h"
 
 namespace espalier::telemetry {
 

@@ -8,8 +8,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "common/base/event_loop.h"
 #include "common/base/metrics.h"
+#include "common/base/time/event_loop.h"
 #include "common/fabric/topology.h"
 #include "controller/telemetry/collector.h"
 #include "controller/telemetry/polls/link_states.h"

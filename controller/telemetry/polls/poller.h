@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "common/base/event_loop.h"
 #include "common/base/random.h"
+#include "common/base/time/event_loop.h"
 #include "controller/telemetry/polls/poll_target.h"
 #include "controller/telemetry/polls/polled_switches.h"
 #include "controller/telemetry/polls/workers.h"

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "common/base/event_loop.h"
+#include "common/base/time/event_loop.h"
 #include "common/loop/background.h"
 
 namespace espalier::telemetry {

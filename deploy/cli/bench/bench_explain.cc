@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "collective/runtime/choice/algorithm_choice.h"
-#include "collective/runtime/shared/shared_protocol_kind.h"
+#include "collective/runtime/shared/area/shared_protocol_kind.h"
 
 namespace espalier::runtime {
 namespace {

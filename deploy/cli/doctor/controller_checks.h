@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/base/wall_time.h"
+#include "common/base/time/wall_time.h"
 #include "common/files/json.h"
 #include "deploy/cli/doctor/finding.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "common/base/ip_address.h"
+#include "common/base/address/ip_address.h"
 #include "deploy/cli/doctor/finding.h"
 #include "deploy/cli/doctor/host_view.h"
 

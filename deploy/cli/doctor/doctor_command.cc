@@ -9,8 +9,8 @@
 #include <string>
 #include <utility>
 
-#include "common/base/ip_address.h"
-#include "common/base/wall_time.h"
+#include "common/base/address/ip_address.h"
+#include "common/base/time/wall_time.h"
 #include "common/terminal/table.h"
 #include "deploy/cli/doctor/controller_checks.h"
 #include "deploy/cli/doctor/device_checks.h"

@@ -6,7 +6,7 @@
 #include <set>
 #include <vector>
 
-#include "common/base/ip_address.h"
+#include "common/base/address/ip_address.h"
 #include "common/base/result.h"
 #include "deploy/cli/doctor/finding.h"
 

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/wall_time.h"
+#include "common/base/time/wall_time.h"
 #include "common/files/json.h"
 #include "deploy/cli/bundle/archive.h"
 

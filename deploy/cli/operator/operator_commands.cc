@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "common/base/local_user.h"
+#include "common/base/users/local_user.h"
 #include "common/files/json.h"
 #include "common/terminal/table.h"
 #include "deploy/cli/lists/advise_command.h"

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/base/event_loop.h"
+#include "common/base/time/event_loop.h"
 #include "deploy/cli/session/operator_session.h"
 
 namespace espalier::cli {

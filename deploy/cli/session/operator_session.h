@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "common/base/event_loop.h"
+#include "common/base/time/event_loop.h"
 #include "common/files/json.h"
 #include "common/http/http.h"
 

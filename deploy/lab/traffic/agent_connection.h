@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "agent/local/espalier_agent.h"
-#include "common/base/ip_address.h"
+#include "common/base/address/ip_address.h"
 #include "common/base/result.h"
 #include "common/loop/asio_event_loop.h"
 #include "deploy/lab/workload/workload.h"

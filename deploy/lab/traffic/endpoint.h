@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "common/base/ip_address.h"
+#include "common/base/address/ip_address.h"
 
 namespace espalier::traffic {
 

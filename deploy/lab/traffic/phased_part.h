@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "common/base/event_loop.h"
+#include "common/base/time/event_loop.h"
 #include "deploy/lab/workload/phase_member.h"
 #include "deploy/lab/workload/phase_schedule.h"
 #include "deploy/lab/workload/traffic_report.h"

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "common/base/ip_address.h"
+#include "common/base/address/ip_address.h"
 #include "common/base/result.h"
 #include "common/base/unique_fd.h"
 #include "common/loop/asio_event_loop.h"

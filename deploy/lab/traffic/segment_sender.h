@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "common/base/ip_address.h"
+#include "common/base/address/ip_address.h"
 #include "common/loop/asio_event_loop.h"
 #include "deploy/lab/traffic/agent_connection.h"
 #include "deploy/lab/traffic/segment_connection.h"

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "common/base/ip_address.h"
+#include "common/base/address/ip_address.h"
 #include "common/base/unique_fd.h"
 #include "common/base/units.h"
 #include "common/loop/asio_event_loop.h"

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "common/base/event_loop.h"
+#include "common/base/time/event_loop.h"
 #include "deploy/lab/workload/workload.h"
 
 namespace espalier::traffic {

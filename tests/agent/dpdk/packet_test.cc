@@ -7,8 +7,8 @@
 
 #include "agent/dpdk/packet/roce_packet.h"
 #include "agent/dpdk/packet/source_port.h"
-#include "agent/probe/icrc.h"
-#include "agent/probe/probe_packet.h"
+#include "agent/probe/sockets/icrc.h"
+#include "agent/probe/sockets/probe_packet.h"
 #include "tests/agent/dpdk/roce_frames.h"
 
 namespace espalier::dpdk {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "common/base/ip_address.h"
+#include "common/base/address/ip_address.h"
 
 namespace espalier::dpdk {
 

@@ -1,5 +1,5 @@
 // What probes of one flow show of links counts for the other flows of the host.
-#include "agent/flows/link_evidence.h"
+#include "agent/flows/guard/link_evidence.h"
 
 #include <gmock/gmock.h>
 

@@ -1,4 +1,4 @@
-#include "agent/flows/path_guard.h"
+#include "agent/flows/guard/path_guard.h"
 
 #include <gmock/gmock.h>
 

@@ -1,4 +1,4 @@
-#include "agent/flows/path_sampler.h"
+#include "agent/flows/guard/path_sampler.h"
 
 #include <gmock/gmock.h>
 

@@ -1,5 +1,5 @@
 // From leaving a dead path until bytes are acknowledged again.
-#include "agent/flows/recovery_watch.h"
+#include "agent/flows/guard/recovery_watch.h"
 
 #include <gmock/gmock.h>
 

@@ -1,4 +1,4 @@
-#include "agent/flows/repeat_watch.h"
+#include "agent/flows/guard/repeat_watch.h"
 
 #include <gmock/gmock.h>
 

@@ -1,4 +1,4 @@
-#include "agent/flows/socket_repeats.h"
+#include "agent/flows/guard/socket_repeats.h"
 
 #include <gmock/gmock.h>
 

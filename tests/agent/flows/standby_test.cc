@@ -5,7 +5,7 @@
 #include <set>
 #include <string>
 
-#include "agent/flows/path_guard.h"
+#include "agent/flows/guard/path_guard.h"
 #include "tests/agent/flows/path_guard_fixture.h"
 
 namespace espalier::agent {

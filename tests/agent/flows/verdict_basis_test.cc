@@ -1,8 +1,8 @@
-#include "agent/flows/verdict_basis.h"
+#include "agent/flows/guard/verdict_basis.h"
 
 #include <gmock/gmock.h>
 
-#include "agent/flows/path_guard.h"
+#include "agent/flows/guard/path_guard.h"
 #include "tests/agent/flows/fake_transports.h"
 #include "tests/agent/flows/path_guard_fixture.h"
 

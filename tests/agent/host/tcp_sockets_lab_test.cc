@@ -10,7 +10,7 @@
 #include <cstdlib>
 #include <memory>
 
-#include "agent/flows/verdict_basis.h"
+#include "agent/flows/guard/verdict_basis.h"
 #include "agent/host/tcp_sockets.h"
 #include "tests/agent/host/loopback_connection.h"
 #include "tests/own_network.h"

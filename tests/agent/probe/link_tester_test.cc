@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "agent/probe/no_train_socket.h"
+#include "agent/probe/sockets/no_train_socket.h"
 #include "tests/agent/probe/train_fixture.h"
 
 namespace espalier::agent {

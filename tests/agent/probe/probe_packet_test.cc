@@ -1,4 +1,4 @@
-#include "agent/probe/probe_packet.h"
+#include "agent/probe/sockets/probe_packet.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -8,8 +8,8 @@
 #include <string>
 #include <string_view>
 
-#include "agent/probe/icmp_parser.h"
-#include "agent/probe/icrc.h"
+#include "agent/probe/sockets/icmp_parser.h"
+#include "agent/probe/sockets/icrc.h"
 
 namespace espalier::agent {
 namespace {

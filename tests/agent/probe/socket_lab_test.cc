@@ -27,7 +27,7 @@
 
 #include "agent/host/nic_watch.h"
 #include "agent/host/port_routes.h"
-#include "agent/probe/raw_probe_socket.h"
+#include "agent/probe/sockets/raw_probe_socket.h"
 #include "common/base/unique_fd.h"
 #include "proto/messages.h"
 #include "tests/own_network.h"

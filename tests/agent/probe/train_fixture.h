@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "common/fabric/train_token.h"
+#include "common/fabric/ecmp/train_token.h"
 #include "tests/agent/agent_fixture.h"
 
 namespace espalier::agent {

@@ -15,9 +15,9 @@
 #include <string>
 #include <vector>
 
-#include "agent/probe/raw_train_socket.h"
+#include "agent/probe/sockets/raw_train_socket.h"
 #include "common/base/unique_fd.h"
-#include "common/fabric/train_token.h"
+#include "common/fabric/ecmp/train_token.h"
 #include "tests/own_network.h"
 
 namespace espalier::agent {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "agent/verbs/real_verbs.h"
-#include "common/base/ip_address.h"
+#include "common/base/address/ip_address.h"
 
 namespace espalier::shim {
 

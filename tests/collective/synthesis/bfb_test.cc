@@ -1,4 +1,4 @@
-#include "collective/synthesis/bfb.h"
+#include "collective/synthesis/schedules/bfb.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "collective/synthesis/construction.h"
-#include "collective/synthesis/verifier.h"
+#include "collective/synthesis/schedules/verifier.h"
 #include "controller/offline/evaluation/solver.h"
 #include "tests/collective/synthesis/random_digraph.h"
 #include "tests/seeds.h"

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "collective/synthesis/verifier.h"
+#include "collective/synthesis/schedules/verifier.h"
 
 namespace espalier::synthesis {
 namespace {

@@ -1,8 +1,8 @@
-#include "collective/synthesis/digraph.h"
+#include "collective/synthesis/graphs/digraph.h"
 
 #include <gtest/gtest.h>
 
-#include "collective/synthesis/families.h"
+#include "collective/synthesis/graphs/families.h"
 #include "common/fabric/accelerator_builders.h"
 #include "common/fabric/builders.h"
 

@@ -1,4 +1,4 @@
-#include "collective/synthesis/families.h"
+#include "collective/synthesis/graphs/families.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <map>
 #include <vector>
 
-#include "collective/synthesis/bfb.h"
+#include "collective/synthesis/schedules/bfb.h"
 
 namespace espalier::synthesis {
 namespace {

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "collective/synthesis/bfb.h"
-#include "collective/synthesis/verifier.h"
+#include "collective/synthesis/schedules/bfb.h"
+#include "collective/synthesis/schedules/verifier.h"
 
 namespace espalier::synthesis {
 namespace {

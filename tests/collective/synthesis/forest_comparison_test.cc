@@ -8,8 +8,8 @@
 
 #include "collective/forest/planner/planner.h"
 #include "collective/forest/verifier/verifier.h"
-#include "collective/synthesis/bfb.h"
-#include "collective/synthesis/verifier.h"
+#include "collective/synthesis/schedules/bfb.h"
+#include "collective/synthesis/schedules/verifier.h"
 #include "tests/collective/synthesis/random_digraph.h"
 #include "tests/seeds.h"
 

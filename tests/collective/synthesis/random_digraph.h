@@ -2,7 +2,7 @@
 
 #include <random>
 
-#include "collective/synthesis/digraph.h"
+#include "collective/synthesis/graphs/digraph.h"
 
 namespace espalier::synthesis {
 

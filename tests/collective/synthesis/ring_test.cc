@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "collective/synthesis/construction.h"
-#include "collective/synthesis/schedule.h"
-#include "collective/synthesis/verifier.h"
+#include "collective/synthesis/schedules/schedule.h"
+#include "collective/synthesis/schedules/verifier.h"
 
 namespace espalier::synthesis {
 namespace {

@@ -1,4 +1,4 @@
-#include "collective/synthesis/schedule_json.h"
+#include "collective/synthesis/schedules/schedule_json.h"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "collective/synthesis/bfb.h"
 #include "collective/synthesis/construction.h"
+#include "collective/synthesis/schedules/bfb.h"
 
 namespace espalier::synthesis {
 namespace {

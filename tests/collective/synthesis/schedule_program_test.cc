@@ -1,4 +1,4 @@
-#include "collective/synthesis/schedule_program.h"
+#include "collective/synthesis/schedules/schedule_program.h"
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@
 #include "collective/program/verifier/verifier.h"
 #include "collective/runtime/program/interpreter.h"
 #include "collective/synthesis/construction.h"
-#include "collective/synthesis/verifier.h"
+#include "collective/synthesis/schedules/verifier.h"
 #include "collective/transport/shm/shm_transport.h"
 #include "collective/transport/stores/file_store.h"
 #include "tests/temporary_folder.h"

@@ -1,4 +1,4 @@
-#include "collective/synthesis/schedule.h"
+#include "collective/synthesis/schedules/schedule.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "collective/synthesis/verifier.h"
+#include "collective/synthesis/schedules/verifier.h"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "collective/synthesis/bfb.h"
-#include "collective/synthesis/families.h"
+#include "collective/synthesis/graphs/families.h"
+#include "collective/synthesis/schedules/bfb.h"
 #include "tests/collective/synthesis/random_digraph.h"
 #include "tests/seeds.h"
 

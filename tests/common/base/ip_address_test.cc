@@ -1,4 +1,4 @@
-#include "common/base/ip_address.h"
+#include "common/base/address/ip_address.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "common/base/ip_prefix.h"
+#include "common/base/address/ip_prefix.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "common/base/local_user.h"
+#include "common/base/users/local_user.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "common/base/user_budget.h"
+#include "common/base/users/user_budget.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "common/base/wall_time.h"
+#include "common/base/time/wall_time.h"
 
 #include <gtest/gtest.h>
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "common/base/bus.h"
-#include "common/base/event_loop.h"
+#include "common/base/time/event_loop.h"
 #include "tests/common/bus/bus_end.h"
 
 // The contract of every Bus: instantiate BusContract with a factory of harnesses.

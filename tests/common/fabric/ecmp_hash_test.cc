@@ -1,4 +1,4 @@
-#include "common/fabric/ecmp_hash.h"
+#include "common/fabric/ecmp/ecmp_hash.h"
 
 #include <gtest/gtest.h>
 
@@ -6,8 +6,8 @@
 #include <set>
 #include <vector>
 
-#include "common/fabric/hash_functions.h"
-#include "common/fabric/path_map.h"
+#include "common/fabric/ecmp/hash_functions.h"
+#include "common/fabric/ecmp/path_map.h"
 #include "tests/common/fabric/hash_names.h"
 
 namespace espalier::fabric {

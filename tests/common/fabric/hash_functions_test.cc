@@ -1,4 +1,4 @@
-#include "common/fabric/hash_functions.h"
+#include "common/fabric/ecmp/hash_functions.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/base/ip_address.h"
+#include "common/base/address/ip_address.h"
 
 namespace espalier::fabric {
 namespace {

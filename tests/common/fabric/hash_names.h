@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "common/fabric/ecmp_hash.h"
+#include "common/fabric/ecmp/ecmp_hash.h"
 
 namespace espalier::fabric {
 

@@ -1,4 +1,4 @@
-#include "common/fabric/linear_map.h"
+#include "common/fabric/ecmp/linear_map.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <numeric>
 #include <random>
 
-#include "common/fabric/ecmp_hash.h"
+#include "common/fabric/ecmp/ecmp_hash.h"
 
 namespace espalier::fabric {
 namespace {

@@ -23,8 +23,8 @@
 #include <utility>
 #include <vector>
 
-#include "common/fabric/ecmp_hash.h"
-#include "common/fabric/path_map.h"
+#include "common/fabric/ecmp/ecmp_hash.h"
+#include "common/fabric/ecmp/path_map.h"
 #include "tests/own_network.h"
 
 namespace espalier::fabric {

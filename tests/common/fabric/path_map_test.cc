@@ -1,4 +1,4 @@
-#include "common/fabric/path_map.h"
+#include "common/fabric/ecmp/path_map.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

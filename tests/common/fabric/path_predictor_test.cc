@@ -1,4 +1,4 @@
-#include "common/fabric/path_predictor.h"
+#include "common/fabric/ecmp/path_predictor.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include <set>
 
 #include "common/fabric/builders.h"
-#include "common/fabric/path_map.h"
+#include "common/fabric/ecmp/path_map.h"
 #include "tests/common/fabric/hash_names.h"
 #include "tests/common/fabric/random_fabric.h"
 

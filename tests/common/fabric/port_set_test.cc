@@ -1,4 +1,4 @@
-#include "common/fabric/port_set.h"
+#include "common/fabric/ecmp/port_set.h"
 
 #include <gtest/gtest.h>
 

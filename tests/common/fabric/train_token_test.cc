@@ -1,4 +1,4 @@
-#include "common/fabric/train_token.h"
+#include "common/fabric/ecmp/train_token.h"
 
 #include <gtest/gtest.h>
 

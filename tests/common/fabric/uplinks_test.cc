@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "common/fabric/builders.h"
+#include "common/fabric/ecmp/path_predictor.h"
 #include "common/fabric/folded_clos.h"
-#include "common/fabric/path_predictor.h"
 #include "common/fabric/paths.h"
 #include "common/fabric/tier_text.h"
 

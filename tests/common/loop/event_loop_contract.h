@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "common/base/event_loop.h"
+#include "common/base/time/event_loop.h"
 
 // The contract of every EventLoop: instantiate EventLoopContract with a factory of harnesses.
 namespace espalier {

@@ -10,7 +10,7 @@
 
 #include "agent/sim/sim_host.h"
 #include "common/fabric/builders.h"
-#include "common/fabric/path_predictor.h"
+#include "common/fabric/ecmp/path_predictor.h"
 #include "common/sim/sim_world.h"
 
 namespace espalier::sim {

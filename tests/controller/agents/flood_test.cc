@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "common/fabric/ecmp_hash.h"
+#include "common/fabric/ecmp/ecmp_hash.h"
 #include "tests/controller/cluster.h"
 
 namespace espalier::controller {

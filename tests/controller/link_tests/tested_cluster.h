@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "common/base/random.h"
-#include "common/fabric/train_token.h"
+#include "common/fabric/ecmp/train_token.h"
 #include "tests/controller/cluster.h"
 #include "tests/controller/train_hosts.h"
 

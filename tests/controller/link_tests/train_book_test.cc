@@ -7,7 +7,7 @@
 
 #include "common/base/metrics.h"
 #include "common/fabric/builders.h"
-#include "common/fabric/train_token.h"
+#include "common/fabric/ecmp/train_token.h"
 
 namespace espalier::controller {
 namespace {

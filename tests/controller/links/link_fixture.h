@@ -12,7 +12,7 @@
 
 #include "common/base/metrics.h"
 #include "common/fabric/builders.h"
-#include "common/fabric/train_token.h"
+#include "common/fabric/ecmp/train_token.h"
 #include "common/sim/sim_world.h"
 #include "controller/links/link_health.h"
 #include "controller/store/memory_store.h"

@@ -1,5 +1,5 @@
 // Return paths of TCP ports, by linear hashes that probes from far ends have shown.
-#include "controller/paths/linear_returns.h"
+#include "controller/paths/models/linear_returns.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "common/fabric/ecmp_hash.h"
+#include "common/fabric/ecmp/ecmp_hash.h"
 
 namespace espalier::controller {
 namespace {

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "common/fabric/builders.h"
-#include "controller/paths/path_reach.h"
+#include "controller/paths/models/path_reach.h"
 
 namespace espalier::controller {
 namespace {

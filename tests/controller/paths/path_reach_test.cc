@@ -1,4 +1,4 @@
-#include "controller/paths/path_reach.h"
+#include "controller/paths/models/path_reach.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

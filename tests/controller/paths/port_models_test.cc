@@ -1,5 +1,5 @@
 // Predicted paths of ports, by hashes of the topology file or recognised in probe results.
-#include "controller/paths/port_models.h"
+#include "controller/paths/models/port_models.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "common/fabric/builders.h"
-#include "controller/paths/return_key.h"
+#include "controller/paths/models/return_key.h"
 
 namespace espalier::controller {
 namespace {

@@ -1,4 +1,4 @@
-#include "controller/paths/rehash_detector.h"
+#include "controller/paths/models/rehash_detector.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "controller/state/connections.h"
+#include "controller/state/flows/connections.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "controller/state/edge_budget.h"
+#include "controller/state/flows/edge_budget.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "controller/state/ended_flows.h"
+#include "controller/state/flows/ended_flows.h"
 
 #include <gtest/gtest.h>
 

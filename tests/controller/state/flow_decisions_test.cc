@@ -1,4 +1,4 @@
-#include "controller/state/flow_decisions.h"
+#include "controller/state/flows/flow_decisions.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Paths and ports of flows, compared with a simple model.
-#include "controller/state/flow_paths.h"
+#include "controller/state/flows/flow_paths.h"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 #include "common/fabric/builders.h"
 #include "controller/prediction/start_assignment.h"
 #include "controller/routing/model/assignment.h"
-#include "controller/state/flow_decisions.h"
+#include "controller/state/flows/flow_decisions.h"
 #include "tests/seeds.h"
 
 namespace espalier::controller {

@@ -1,4 +1,4 @@
-#include "controller/state/flow_table.h"
+#include "controller/state/flows/flow_table.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Numbers of job names, and when they are forgotten.
-#include "controller/state/job_names.h"
+#include "controller/state/flows/job_names.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "controller/state/may_move.h"
+#include "controller/state/flows/may_move.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // The log of pushed decisions.
-#include "controller/state/push_log.h"
+#include "controller/state/flows/push_log.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Decisions that are not pushed yet, each queued once.
-#include "controller/state/push_queue.h"
+#include "controller/state/flows/push_queue.h"
 
 #include <gtest/gtest.h>
 

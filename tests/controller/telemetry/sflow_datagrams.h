@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/base/ip_address.h"
+#include "common/base/address/ip_address.h"
 
 namespace espalier::telemetry {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "common/fabric/path_predictor.h"
+#include "common/fabric/ecmp/path_predictor.h"
 #include "tests/deploy/lab/lab_fixture.h"
 
 namespace espalier::lab {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "common/fabric/builders.h"
-#include "common/fabric/ecmp_hash.h"
+#include "common/fabric/ecmp/ecmp_hash.h"
 #include "common/files/json.h"
 #include "common/files/topology_file.h"
 #include "tests/common/fabric/hash_names.h"

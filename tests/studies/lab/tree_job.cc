@@ -14,7 +14,7 @@
 #include <tuple>
 #include <utility>
 
-#include "common/base/job_key.h"
+#include "common/base/users/job_key.h"
 #include "common/files/json.h"
 
 namespace espalier::demo {

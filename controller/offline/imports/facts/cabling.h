@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "common/base/ip_address.h"
+#include "common/base/address/ip_address.h"
 #include "common/base/units.h"
 #include "common/fabric/topology.h"
 

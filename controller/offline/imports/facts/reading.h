@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/base/ip_address.h"
+#include "common/base/address/ip_address.h"
 #include "common/base/result.h"
 #include "common/base/units.h"
 #include "common/files/json.h"

@@ -14,7 +14,7 @@
 #include "collective/algorithms/algorithm.h"
 #include "collective/runtime/choice/cost_table.h"
 #include "collective/runtime/group/communicator.h"
-#include "collective/runtime/shared/shared_protocol_kind.h"
+#include "collective/runtime/shared/area/shared_protocol_kind.h"
 #include "collective/transport/stores/file_store.h"
 #include "tests/temporary_folder.h"
 

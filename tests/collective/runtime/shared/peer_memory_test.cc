@@ -1,4 +1,4 @@
-#include "collective/runtime/shared/peer_memory.h"
+#include "collective/runtime/shared/area/peer_memory.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "collective/runtime/shared/shared_protocol_kind.h"
+#include "collective/runtime/shared/area/shared_protocol_kind.h"
 #include "tests/collective/runtime/shared/two_contexts.h"
 
 namespace espalier::runtime {

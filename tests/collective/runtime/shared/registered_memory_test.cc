@@ -1,4 +1,4 @@
-#include "collective/runtime/shared/registered_memory.h"
+#include "collective/runtime/shared/area/registered_memory.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

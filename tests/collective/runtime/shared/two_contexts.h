@@ -6,7 +6,7 @@
 #include <memory>
 #include <thread>
 
-#include "collective/runtime/shared/shared_context.h"
+#include "collective/runtime/shared/area/shared_context.h"
 #include "collective/transport/stores/file_store.h"
 #include "tests/temporary_folder.h"
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "common/fabric/path_predictor.h"
+#include "common/fabric/ecmp/path_predictor.h"
 #include "tests/controller/cluster.h"
 
 namespace espalier::controller {

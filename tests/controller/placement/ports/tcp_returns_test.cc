@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "common/fabric/path_predictor.h"
+#include "common/fabric/ecmp/path_predictor.h"
 #include "controller/placement/ports/port_binder.h"
 #include "tests/controller/cluster.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "controller/paths/path_reach.h"
+#include "controller/paths/models/path_reach.h"
 #include "tests/controller/cluster.h"
 
 namespace espalier::controller {

@@ -9,8 +9,8 @@
 #include <string>
 #include <string_view>
 
-#include "common/base/ip_address.h"
-#include "controller/state/flow_table.h"
+#include "common/base/address/ip_address.h"
+#include "controller/state/flows/flow_table.h"
 #include "proto/messages.h"
 #include "tests/controller/golden_file.h"
 #include "tests/deploy/cli/operator/operator_commands_fixture.h"

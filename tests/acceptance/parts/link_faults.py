@@ -318,33 +318,63 @@ def check(name, value, aim, ok):
     return {"name": f"links, {name}", "value": value, "aim": aim, "ok": bool(ok)}
 
 
-def checks(folder, seeds, minutes, before=None, at_once=1, only="all"):
-    """All rows, with so many labs at once. Their cases wait in one queue, and a row is given when its last one has
-    ended; the long ones come first."""
-    with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
+@contextlib.contextmanager
+def busy_loops(count):
+    """So many processes that do nothing but use the processor."""
+    loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for loop in loops:
+            loop.kill()
+            loop.wait()
+
+
+def checks(folder, seeds, minutes, before=None, at_once=1, only=("",), busy=0):
+    """The rows whose names contain one of these texts, with so many labs at once. Their cases wait in one queue, and a
+    row is given when its last one has ended; the long ones come first."""
+    with busy_loops(busy), concurrent.futures.ThreadPoolExecutor(at_once) as pool:
         rows = []
-        if only in ("all", "sound"):
-            rows += [(sound_row, words, [pool.submit(sound, folder, f"sound{i}-{seed}", words[0], minutes, seed, *words[1:])
-                                         for seed in range(1, seeds + 1)]) for i, words in enumerate(SOUND)]
-        if only in ("all", "faulty"):
-            for i, words in enumerate(FAULTS):
-                for release, of in ((folder, "now"), *(((before, "old"),) if before is not None else ())):
-                    cases = [pool.submit(fault, release, f"{of}{i}-{seed}", *direction(seed), *words, seed,
-                                         of == "old") for seed in range(1, seeds + 1)]
-                    rows.append((fault_row, (words, of == "old"), cases))
-            rows.append((heal_row, (), [pool.submit(fault, folder, "heals", *direction(2), 10, seed=2, heals=True)]))
-        for row, words, cases in rows:
-            yield from row([case.result() for case in cases], minutes, *words)
+
+        def add(row, words, name, cases):
+            if any(text in name for text in only):
+                rows.append((row, words, name, [pool.submit(*case) for case in cases]))
+
+        for i, words in enumerate(SOUND):
+            add(sound_row, (minutes,), sound_name(*words),
+                [(sound, folder, f"sound{i}-{seed}", words[0], minutes, seed, *words[1:])
+                 for seed in range(1, seeds + 1)])
+        for i, words in enumerate(FAULTS):
+            for release, of in ((folder, "now"), *(((before, "old"),) if before is not None else ())):
+                add(fault_row, (words[3], of == "old"), fault_name(*words),
+                    [(fault, release, f"{of}{i}-{seed}", *direction(seed), *words, seed, of == "old")
+                     for seed in range(1, seeds + 1)])
+        add(heal_row, (), "seconds from healing until the link is used again, once",
+            [(heals, folder)])
+        if not rows:
+            sys.exit(f"no row of the links has a name with {' or '.join(only)}")
+        for row, words, name, cases in rows:
+            yield from row(name, [case.result() for case in cases], *words)
+
+
+def heals(folder):
+    return fault(folder, "heals", *direction(2), 10, seed=2, heals=True)
+
+
+def sound_name(kind, shape, dead):
+    return "sound fabric, " + ("three tiers, " if shape else "") + (f"{dead} is dead, " if dead else "") + kind
+
+
+def fault_name(percent, match, kind, _):
+    return f"{percent} % of {({'': 'everything', TCP: 'TCP'}).get(match, match)} lost, {kind}"
 
 
 def in_words(seconds):
     return "never" if seconds is None else f"{seconds:.1f}"
 
 
-def fault_row(found, _, words, old):
+def fault_row(row, found, most, old):
     """Faults of one kind on several fabrics."""
-    percent, match, kind, most = words
-    row = f"{percent} % of {({'': 'everything', TCP: 'TCP'}).get(match, match)} lost, {kind}"
     seconds = [one["seconds"] for one in found]
     value = ", ".join(map(in_words, seconds))
     wrong = sum(len(one["wrong"]) for one in found)
@@ -361,18 +391,16 @@ def fault_row(found, _, words, old):
                 "left, median after)", ", ".join(times), "none, to compare", True)
 
 
-def heal_row(found, _):
+def heal_row(row, found):
     healed = found[0]
-    yield check("seconds from healing until the link is used again, once",
-                None if healed["back"] is None else round(healed["back"], 1), "at most 60",
+    yield check(row, None if healed["back"] is None else round(healed["back"], 1), "at most 60",
                 healed["back"] is not None and healed["back"] <= 60 and not healed["wrong"])
 
 
-def sound_row(found, minutes, kind, shape, dead):
+def sound_row(row, found, minutes):
     events = [event for one in found for event in one["events"]]
-    where = ("three tiers, " if shape else "") + (f"{dead} is dead, " if dead else "")
     trains = sum(one["counters"]["controller_test_trains_total"] for one in found)
-    yield check(f"sound fabric, {where}{kind}, {len(found)} times {minutes:g} minutes: links out of use or doubted",
+    yield check(f"{row}, {len(found)} times {minutes:g} minutes: links out of use or doubted",
                 f"{len(events)} in {trains:.0f} trains" + "".join(f"; {event['text']}" for event in events[:3]), 0,
                 not events)
 

@@ -20,8 +20,6 @@
 #include <utility>
 
 #include "common/files/trusted_files.h"
-#include "common/http/connection_places.h"
-#include "common/http/http.h"
 #include "common/http/shared_answer.h"
 #include "common/http/url.h"
 #include "common/http/user_names.h"

@@ -321,7 +321,7 @@ inline const std::vector<Layer>& Layers() {
       {"agent/nccl/", {}},
       {"agent/daemon/",
        {"common/base/", "common/net/", "common/bus/", "common/daemon/", "common/identity/",
-        "agent/", "agent/local/"}},
+        "proto/", "agent/", "agent/local/"}},
       {"agent/dpdk/packet/", {"common/os/"}},
       {"agent/dpdk/flows/", {"common/base/", "common/os/", "agent/dpdk/packet/"}},
       {"agent/dpdk/offload/", {"common/base/", "agent/dpdk/packet/", "agent/dpdk/flows/"}},

@@ -21,7 +21,7 @@ namespace espalier::controller {
 // has no other path, if a NIC of a rank with a choice of NICs has lost its link, or if the forest
 // does not meet `one_nic` or `whole_program`. The same input gives the same result, and a forest
 // that has just been rerouted stays as it is. Pure; O(edges x hops + moved edges x paths x hops):
-// forest_failover_bench (BM_AForestIsRerouted).
+// part of forest_failover_bench (BM_AForestsLinkFails).
 std::optional<JobForest> RerouteForest(const ForestRequest& request,
                                        const fabric::PathTable& paths);
 

@@ -24,7 +24,7 @@
 #include "common/base/bus.h"
 #include "common/base/metrics.h"
 #include "common/base/time/event_loop.h"
-#include "proto/convert.h"
+#include "proto/decode.h"
 #include "proto/messages.h"
 
 namespace espalier::agent {

@@ -22,7 +22,7 @@
 #include "agent/probe/sockets/probing.h"
 #include "common/base/log.h"
 #include "common/base/metrics.h"
-#include "common/bus/zmq_bus.h"
+#include "common/bus/zmq_dealer_bus.h"
 #include "common/daemon/daemon.h"
 #include "common/daemon/privileges.h"
 #include "common/daemon/service_notifier.h"

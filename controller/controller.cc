@@ -247,7 +247,7 @@ void Controller::HandleFindings(const PathLearner::Findings& findings) {
 }
 
 Result<std::size_t> Controller::DeclareStarts(const StartPredictor::Schedule& schedule) {
-  auto taken = predictor_.Declare(schedule, loop_.Now());
+  auto taken = predictor_.Declare(schedule);
   if (!taken) return taken;
   RecordEvent("starts_declared",
               fmt::format("job={} flows={} taken={}", schedule.job, schedule.flows.size(), *taken));

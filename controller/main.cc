@@ -14,11 +14,12 @@
 
 #include "common/base/log.h"
 #include "common/base/metrics.h"
-#include "common/bus/zmq_bus.h"
+#include "common/bus/zmq_router_bus.h"
 #include "common/daemon/daemon.h"
 #include "common/daemon/privileges.h"
 #include "common/daemon/service_notifier.h"
 #include "common/http/http.h"
+#include "common/http/http_server.h"
 #include "common/http/http_thread.h"
 #include "common/loop/asio_event_loop.h"
 #include "common/loop/background.h"

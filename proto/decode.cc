@@ -1,9 +1,13 @@
+#include "proto/decode.h"
+
 #include <fmt/format.h>
 #include <google/protobuf/stubs/logging.h>
 
-#include "proto/bodies.h"
-#include "proto/convert.h"
+#include "proto/decode_bodies.h"
+#include "proto/decode_reports.h"
+#include "proto/decode_trains.h"
 #include "proto/espalier/v1/messages.pb.h"
+#include "proto/limits.h"
 
 namespace espalier::wire {
 namespace {

@@ -1,9 +1,11 @@
+#include "proto/decode_bodies.h"
+
 #include <algorithm>
 
 #include "common/base/users/local_user.h"
 #include "proto/bodies.h"
-#include "proto/convert.h"
 #include "proto/espalier/v1/messages.pb.h"
+#include "proto/limits.h"
 
 namespace espalier::wire {
 namespace {

@@ -1,11 +1,13 @@
+#include "proto/decode_reports.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <numeric>
 
 #include "proto/bodies.h"
-#include "proto/convert.h"
 #include "proto/espalier/v1/messages.pb.h"
+#include "proto/limits.h"
 
 namespace espalier::wire {
 namespace {

@@ -1,8 +1,10 @@
+#include "proto/decode_trains.h"
+
 #include <bit>
 
 #include "proto/bodies.h"
-#include "proto/convert.h"
 #include "proto/espalier/v1/messages.pb.h"
+#include "proto/limits.h"
 
 namespace espalier::wire {
 namespace {

@@ -1,3 +1,5 @@
+#include "proto/encode.h"
+
 #include <google/protobuf/arena.h>
 
 #include <algorithm>
@@ -7,8 +9,8 @@
 #include <type_traits>
 #include <unordered_map>
 
-#include "proto/convert.h"
 #include "proto/espalier/v1/messages.pb.h"
+#include "proto/limits.h"
 #include "proto/text.h"
 
 namespace espalier::wire {

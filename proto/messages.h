@@ -10,7 +10,7 @@
 
 // The messages between controller and agents as plain values, in the form that services use. Each
 // struct mirrors the message of its name in espalier/v1/messages.proto, where its fields are
-// explained; proto/convert.h converts and validates.
+// explained; proto/encode.h and proto/decode.h convert and validate.
 namespace espalier::wire {
 
 inline constexpr std::uint32_t kProtocolMajor = 1;

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "proto/convert.h"
+#include "proto/limits.h"
 #include "proto/text.h"
 
 namespace espalier::wire {

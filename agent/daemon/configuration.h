@@ -9,7 +9,7 @@
 #include "agent/agent.h"
 #include "common/base/log.h"
 #include "common/base/result.h"
-#include "common/bus/zmq_bus.h"
+#include "common/bus/zmq_dealer_bus.h"
 #include "common/daemon/config_file.h"
 
 namespace espalier::agent {

@@ -16,6 +16,7 @@
 #include "common/daemon/daemon.h"
 #include "common/daemon/service_notifier.h"
 #include "common/http/http.h"
+#include "common/http/http_server.h"
 #include "common/loop/asio_event_loop.h"
 
 namespace espalier::dpdk {

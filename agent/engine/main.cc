@@ -18,6 +18,7 @@
 #include "common/daemon/daemon.h"
 #include "common/daemon/service_notifier.h"
 #include "common/http/http.h"
+#include "common/http/http_server.h"
 #include "common/loop/asio_event_loop.h"
 #include "common/os/message_socket.h"
 #include "common/verbs/roce_address.h"

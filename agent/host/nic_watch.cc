@@ -14,7 +14,7 @@
 #include <cstring>
 #include <map>
 
-#include "proto/convert.h"
+#include "proto/limits.h"
 
 namespace espalier::agent {
 namespace {

@@ -1,3 +1,5 @@
+#include "collective/synthesis/concurrent_flow.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -5,7 +5,6 @@
 #include <string_view>
 #include <vector>
 
-#include "collective/forest/model/rational.h"
 #include "collective/synthesis/graphs/families.h"
 #include "collective/synthesis/schedules/schedule.h"
 #include "common/base/result.h"
@@ -52,30 +51,6 @@ std::string FormatConstruction(const Construction& construction);
 std::string Notation(const Construction& construction);
 // The names and parameters of all forms, for help texts.
 std::string ListForms();
-
-// What the formulas of the families and expansions say about a construction's allgather, and which
-// expansions apply to it.
-struct Prediction {
-  std::int64_t nodes = 0;
-  std::int64_t degree = 0;
-  std::int32_t steps = 0;  // T_L in alpha
-  forest::Rational t_b;    // T_B in M/B
-  bool is_exact = true;    // else T_B is an upper bound
-  bool is_bfb = false;     // the schedule is the best BFB schedule
-  bool is_simple = false;  // without parallel links and self-loops
-  bool has_self_loops = false;
-  bool branches = false;  // each node has links to more than one node
-  bool is_bidirectional = false;
-  bool is_reversible = false;  // isomorphic to its reverse, so that all collectives cost the same
-
-  bool IsBandwidthOptimal() const { return t_b == forest::Rational(nodes - 1, nodes); }
-};
-
-// Predicts the cost from that of the parts. Generalised Kautz and de Bruijn graphs, circulants and
-// products of factors that are not optimal have no formula, and their cost is computed.
-// Errors: those of BuildNetwork.
-Result<Prediction> Predict(const Construction& construction);
-Result<Prediction> Predict(const Construction& construction, const std::vector<Prediction>& parts);
 
 // Builds the network. Errors: kInvalidArgument for parameters out of range and for an expansion
 // that does not apply; kResourceExhausted for more than kMaxNodes nodes.

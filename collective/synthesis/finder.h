@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "collective/synthesis/construction.h"
+#include "collective/synthesis/prediction.h"
 #include "common/base/result.h"
 
 namespace espalier::synthesis {

@@ -1,3 +1,5 @@
+#include "collective/synthesis/prediction.h"
+
 #include <algorithm>
 #include <numeric>
 #include <optional>

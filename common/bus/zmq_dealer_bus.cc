@@ -1,3 +1,5 @@
+#include "common/bus/zmq_dealer_bus.h"
+
 #include <fmt/format.h>
 #include <zmq.h>
 
@@ -9,7 +11,6 @@
 
 #include "common/base/check.h"
 #include "common/base/log.h"
-#include "common/bus/zmq_bus.h"
 #include "common/bus/zmq_frames.h"
 #include "common/bus/zmq_socket.h"
 

@@ -1,3 +1,5 @@
+#include "common/bus/zmq_router_bus.h"
+
 #include <fmt/format.h>
 #include <sys/resource.h>
 #include <zmq.h>
@@ -17,7 +19,6 @@
 #include "common/base/check.h"
 #include "common/base/enum_names.h"
 #include "common/bus/zap_handler.h"
-#include "common/bus/zmq_bus.h"
 #include "common/bus/zmq_connections.h"
 #include "common/bus/zmq_frames.h"
 #include "common/bus/zmq_socket.h"

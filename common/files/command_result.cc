@@ -6,7 +6,8 @@
 #include <cstdio>
 #include <utility>
 
-#include "common/files/json.h"
+#include "common/files/file.h"
+#include "common/files/json_writer.h"
 
 namespace espalier::io {
 

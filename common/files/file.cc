@@ -1,3 +1,5 @@
+#include "common/files/file.h"
+
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -9,8 +11,6 @@
 #include <filesystem>
 #include <system_error>
 #include <utility>
-
-#include "common/files/json.h"
 
 namespace espalier::io {
 namespace {

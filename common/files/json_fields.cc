@@ -1,3 +1,5 @@
+#include "common/files/json_fields.h"
+
 #include <fmt/format.h>
 
 #include <charconv>

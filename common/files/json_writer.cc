@@ -1,3 +1,5 @@
+#include "common/files/json_writer.h"
+
 #include <rapidjson/prettywriter.h>
 #include <rapidjson/stringbuffer.h>
 #include <rapidjson/writer.h>

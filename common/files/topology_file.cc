@@ -9,7 +9,10 @@
 
 #include "common/base/enum_names.h"
 #include "common/fabric/ecmp/ecmp_hash.h"
+#include "common/files/file.h"
 #include "common/files/json.h"
+#include "common/files/json_fields.h"
+#include "common/files/json_writer.h"
 
 namespace espalier::io {
 namespace {

@@ -7,7 +7,7 @@
 #include "common/base/result.h"
 #include "common/fabric/topology.h"
 #include "common/fabric/topology_diff.h"
-#include "common/files/json.h"
+#include "common/files/json_writer.h"
 
 namespace espalier::io {
 

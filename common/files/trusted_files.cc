@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/files/json.h"
+#include "common/files/file.h"
 
 namespace espalier::io {
 namespace {

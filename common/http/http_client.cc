@@ -1,3 +1,5 @@
+#include "common/http/http_client.h"
+
 #include <fmt/format.h>
 
 #include <boost/asio.hpp>

@@ -1,3 +1,5 @@
+#include "common/http/http_server.h"
+
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <sys/un.h>

@@ -7,7 +7,7 @@
 
 #include "common/base/result.h"
 #include "common/base/time/event_loop.h"
-#include "common/http/http.h"
+#include "common/http/http_server.h"
 #include "common/loop/asio_event_loop.h"
 
 namespace espalier::io {

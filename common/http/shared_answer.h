@@ -8,6 +8,7 @@
 
 #include "common/base/time/event_loop.h"
 #include "common/http/http.h"
+#include "common/http/http_server.h"
 
 namespace espalier::io {
 

@@ -11,6 +11,8 @@
 #include "common/base/check.h"
 #include "common/base/enum_names.h"
 #include "common/files/json.h"
+#include "common/files/json_fields.h"
+#include "common/files/json_writer.h"
 #include "common/files/trusted_files.h"
 
 namespace espalier::identity {

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include "common/files/json.h"
+#include "common/files/json_fields.h"
+#include "common/files/json_writer.h"
 #include "common/files/trusted_files.h"
 
 namespace espalier::identity {

@@ -13,7 +13,7 @@
 #include <filesystem>
 #include <utility>
 
-#include "common/files/json.h"
+#include "common/files/file.h"
 #include "common/identity/key_files.h"
 
 namespace espalier::identity {

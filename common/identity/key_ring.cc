@@ -7,6 +7,8 @@
 
 #include "common/bus/curve.h"
 #include "common/files/json.h"
+#include "common/files/json_fields.h"
+#include "common/files/json_writer.h"
 #include "common/files/trusted_files.h"
 
 namespace espalier::identity {

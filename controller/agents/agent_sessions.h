@@ -18,7 +18,7 @@
 #include "controller/settings/options.h"
 #include "controller/state/state.h"
 #include "controller/store/store.h"
-#include "proto/convert.h"
+#include "proto/decode.h"
 
 namespace espalier::controller {
 

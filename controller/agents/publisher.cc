@@ -8,7 +8,7 @@
 #include <numeric>
 #include <utility>
 
-#include "proto/convert.h"
+#include "proto/limits.h"
 
 namespace espalier::controller {
 namespace {

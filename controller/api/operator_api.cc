@@ -9,7 +9,6 @@
 #include <string_view>
 #include <utility>
 
-#include "common/files/json.h"
 #include "controller/api/actions/discovery_action.h"
 #include "controller/api/actions/job_request.h"
 #include "controller/api/actions/link_loads.h"

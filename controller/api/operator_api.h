@@ -9,6 +9,7 @@
 
 #include "common/base/metrics.h"
 #include "common/http/http.h"
+#include "common/http/http_server.h"
 #include "controller/api/fabric_metrics.h"
 #include "controller/api/history/history_recorder.h"
 #include "controller/api/http/route.h"

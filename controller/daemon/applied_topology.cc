@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "common/files/json.h"
+#include "common/files/file.h"
 #include "common/files/topology_file.h"
 
 namespace espalier::controller {

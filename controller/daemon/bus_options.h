@@ -1,6 +1,6 @@
 #pragma once
 
-#include "common/bus/zmq_bus.h"
+#include "common/bus/zmq_router_bus.h"
 #include "controller/daemon/configuration.h"
 
 namespace espalier::controller {

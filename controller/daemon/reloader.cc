@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "common/base/log.h"
-#include "common/files/json.h"
+#include "common/files/json_writer.h"
 
 namespace espalier::controller {
 

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "common/base/result.h"
-#include "common/bus/zmq_bus.h"
+#include "common/bus/zmq_router_bus.h"
 #include "common/http/http.h"
 #include "common/http/http_thread.h"
 #include "controller/controller.h"

@@ -14,7 +14,7 @@
 #include "common/base/units.h"
 #include "common/fabric/paths.h"
 #include "common/fabric/topology.h"
-#include "proto/convert.h"
+#include "proto/limits.h"
 
 namespace espalier::controller {
 

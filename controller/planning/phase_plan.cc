@@ -134,10 +134,10 @@ PhasePlan::Input PhasePlan::Describe() const {
     }
     return at;
   };
-  for (const StartPredictor::JobPhases& phases : predictor_.Phases()) {
+  for (const JobLearning::JobPhases& phases : predictor_.Phases()) {
     input.job_numbers.push_back(phases.job);
     PhasedJob& job = input.jobs.emplace_back();
-    for (const StartPredictor::Phase& phase : phases.phases) {
+    for (const JobLearning::Phase& phase : phases.phases) {
       std::vector<std::uint32_t>& indices = job.phases.emplace_back();
       for (const FlowSlot slot : phase.flows) {
         const std::uint32_t at = index_of(slot);

@@ -33,6 +33,7 @@ StartPredictor::StartPredictor(State& state, PathLearner& learner, const Control
     : state_(state),
       learner_(learner),
       options_(options),
+      learning_(state, options, metrics),
       plan_hits_(metrics.MakeCounter("espalier_prediction_plan_hits_total",
                                      "Flow arrivals that used their precomputed path")),
       plan_stale_hits_(metrics.MakeCounter("espalier_prediction_plan_stale_hits_total",
@@ -43,12 +44,6 @@ StartPredictor::StartPredictor(State& state, PathLearner& learner, const Control
                               "Predicted flow arrivals without a usable precomputed path")),
       plans_made_(metrics.MakeCounter("espalier_prediction_plans_computed_total",
                                       "Assignments computed for predicted starts")),
-      start_error_(metrics.MakeLatency(
-          "espalier_prediction_start_error_seconds",
-          "Difference between the predicted and the actual start of a set of flows")),
-      end_error_(
-          metrics.MakeLatency("espalier_prediction_end_error_seconds",
-                              "Difference between the predicted and the actual end of a flow")),
       jobs_known_(metrics.MakeGauge("espalier_prediction_jobs", "Jobs known to the predictor")),
       jobs_off_(
           metrics.MakeGauge("espalier_prediction_jobs_disabled",
@@ -57,19 +52,19 @@ StartPredictor::StartPredictor(State& state, PathLearner& learner, const Control
 void StartPredictor::HandleProgress(std::span<const FlowSlot> due, TimePoint now) {
   now_ = now;
   for (const FlowSlot slot : due) {
-    if (slot.Index() >= known_.size() || known_[slot.Index()].job == nullptr) {
+    if (!learning_.PlaceOf(slot)) {
       state_.flows.IgnoreReportsBefore(slot, TimePoint::max());
       continue;
     }
     const FlowActivity& activity = state_.flows.ActivityOf(slot);
-    if (!ends_.IsLive(slot) || now < activity.next_review) continue;
-    ends_.SetPlannedRate(slot, PlannedRate(state_.flows.At(slot)));
-    ends_.TakeReport(slot, now, activity.remaining_bytes, activity.achieved_bps,
-                     activity.outstanding_bytes);
+    if (!learning_.ends().IsLive(slot) || now < activity.next_review) continue;
+    learning_.ends().SetPlannedRate(slot, PlannedRate(state_.flows.At(slot)));
+    learning_.ends().TakeReport(slot, now, activity.remaining_bytes, activity.achieved_bps,
+                                activity.outstanding_bytes);
     // Review a flow more often as its end approaches.
-    const auto left = ends_.ExpectedEnd(slot).value_or(now) - now;
-    state_.flows.IgnoreReportsBefore(slot,
-                                     now + std::clamp(left / kLooksAhead, kMinLook, kMaxLook));
+    const auto left = learning_.ends().ExpectedEnd(slot).value_or(now) - now;
+    state_.flows.IgnoreReportsBefore(
+        slot, now + std::clamp(left / kLooksAhead, JobLearning::kMinLook, kMaxLook));
   }
 }
 
@@ -92,18 +87,17 @@ double StartPredictor::PlannedRate(const Flow& flow) {
 void StartPredictor::Tick(TimePoint now) {
   now_ = now;
   int off = 0;
-  for (const auto& job : jobs_) {
-    Learn(*job, now);
-    job->learner.Tick(job->order.CompleteUntil(now));
+  for (const auto& job : learning_.jobs()) {
+    learning_.Tick(*job, now);
     Refresh(*job);
     RecordSwitch(*job, now);
     off += job->learner.IsOn() ? 0 : 1;
   }
-  jobs_known_.Set(static_cast<double>(jobs_.size()));
+  jobs_known_.Set(static_cast<double>(learning_.jobs().size()));
   jobs_off_.Set(off);
 }
 
-void StartPredictor::Refresh(Job& job) {
+void StartPredictor::Refresh(LearnedJob& job) {
   if (job.seen_changes == job.learner.changes()) return;
   job.seen_changes = job.learner.changes();
   job.upcoming = job.learner.Upcoming();
@@ -113,6 +107,15 @@ void StartPredictor::Refresh(Job& job) {
                         [&](const auto& next) { return next.set == plan.set; });
   });
   if (job.templates.size() > 2 * CycleOptions{}.max_members) job.templates.clear();
+}
+
+void StartPredictor::RecordSwitch(LearnedJob& job, TimePoint now) {
+  if (job.was_on == job.learner.IsOn()) return;
+  job.was_on = job.learner.IsOn();
+  state_.history.RecordOf(
+      "jobs", now, job.was_on ? "prediction_enabled" : "prediction_disabled",
+      fmt::format("job={} share_predicted={:.3f}", state_.flows.JobName(job.name),
+                  job.learner.share_predicted()));
 }
 
 bool StartPredictor::Holds(const PrecomputedStart& plan) const {
@@ -132,12 +135,11 @@ std::span<const std::int32_t> StartPredictor::PathsIn(const PrecomputedStart& pl
 
 std::optional<StartPredictor::Planned> StartPredictor::Find(FlowSlot slot) {
   found_ = nullptr;
-  if (slot.Index() >= known_.size() || known_[slot.Index()].job == nullptr) return std::nullopt;
-  const Known& known = known_[slot.Index()];
-  if (!known.job->learner.IsOn()) return std::nullopt;
+  const auto place = learning_.PlaceOf(slot);
+  if (!place || !place->job->learner.IsOn()) return std::nullopt;
   std::optional<Planned> best;
-  for (PrecomputedStart& plan : known.job->precomputed) {
-    const auto paths = PathsIn(plan, known.key, state_.flows.At(slot).subflows.size());
+  for (PrecomputedStart& plan : place->job->precomputed) {
+    const auto paths = PathsIn(plan, place->key, state_.flows.At(slot).subflows.size());
     const bool holds = Holds(plan);
     const bool is_of_this_fabric = plan.version == state_.topology.version();
     if (paths.empty() || !is_of_this_fabric || (best && !holds)) continue;
@@ -147,7 +149,7 @@ std::optional<StartPredictor::Planned> StartPredictor::Find(FlowSlot slot) {
     best->moves = plan.decided.moves;
     break;
   }
-  found_key_ = known.key;
+  found_key_ = place->key;
   return best;
 }
 
@@ -163,15 +165,12 @@ void StartPredictor::Confirm(const Planned& planned) {
 }
 
 void StartPredictor::CountMiss(FlowSlot slot) {
-  if (slot.Index() >= known_.size() || !known_[slot.Index()].may_miss) return;
-  Known& known = known_[slot.Index()];
-  known.may_miss = false;  // count it once, even if it is placed again
-  if (known.job->learner.IsMember(known.key)) plan_misses_.Add();
+  if (learning_.TakeMiss(slot)) plan_misses_.Add();
 }
 
 StartPredictor::Remainder StartPredictor::RemainderAt(TimePoint until) {
   Remainder remainder{.fingerprint = state_.flow_paths.fingerprint()};
-  for (const FlowSlot slot : ends_.EndingBy(until)) {
+  for (const FlowSlot slot : learning_.ends().EndingBy(until)) {
     const Flow& flow = state_.flows.At(slot);
     for (const Subflow& subflow : flow.subflows) {
       const auto path = state_.flow_paths.PathOf(subflow);
@@ -183,12 +182,11 @@ StartPredictor::Remainder StartPredictor::RemainderAt(TimePoint until) {
   return remainder;
 }
 
-StartPredictor::PrecomputedStart StartPredictor::Make(Job& job, SetId set,
-                                                      const Remainder& remainder,
-                                                      bool assumes_ends) {
+PrecomputedStart StartPredictor::Make(LearnedJob& job, SetId set, const Remainder& remainder,
+                                      bool assumes_ends) {
   // In the order of an assignment on arrival, as far as it is known.
-  std::vector<std::pair<Key, const Template*>> members;
-  for (const CycleLearner::Member& member : job.learner.MembersOf(set)) {
+  std::vector<std::pair<Key, const LearnedJob::Template*>> members;
+  for (const SetMember& member : job.learner.MembersOf(set)) {
     const auto found = job.templates.find(member.key);
     if (found == job.templates.end() || (found->second.is_open && !assumes_ends)) continue;
     members.emplace_back(member.key, &found->second);
@@ -220,18 +218,18 @@ StartPredictor::PrecomputedStart StartPredictor::Make(Job& job, SetId set,
   return plan;
 }
 
-bool StartPredictor::IsParked(const Job& job, SetId set) const {
+bool StartPredictor::IsParked(const LearnedJob& job, SetId set) const {
   constexpr std::size_t kMost = 64;
   const auto members = job.learner.MembersOf(set);
   const auto some = members.first(std::min(members.size(), kMost));
-  return std::ranges::all_of(some, [&](const CycleLearner::Member& member) {
+  return std::ranges::all_of(some, [&](const SetMember& member) {
     const auto found = job.templates.find(member.key);
     return found != job.templates.end() && found->second.is_open &&
            state_.flows.At(found->second.slot).is_parked;
   });
 }
 
-bool StartPredictor::PlanFor(Job& job, const CycleLearner::Next& next) {
+bool StartPredictor::PlanFor(LearnedJob& job, const CycleLearner::Next& next) {
   if (IsParked(job, next.set)) return false;
   for (const bool assumes_ends : {false, true}) {
     Remainder remainder{.fingerprint = state_.flow_paths.fingerprint()};
@@ -258,7 +256,7 @@ bool StartPredictor::PlanFor(Job& job, const CycleLearner::Next& next) {
   return false;
 }
 
-void StartPredictor::RequestPorts(Job& job, PrecomputedStart& plan) {
+void StartPredictor::RequestPorts(LearnedJob& job, PrecomputedStart& plan) {
   plan.lacks_ports = false;
   ++plan.port_rounds;
   for (const auto& [key, subflows] : plan.subflows) {
@@ -277,7 +275,7 @@ void StartPredictor::RequestPorts(Job& job, PrecomputedStart& plan) {
 
 std::vector<StartPredictor::Wanted> StartPredictor::WantedPlans() {
   std::vector<Wanted> wanted;
-  for (const auto& job : jobs_) {
+  for (const auto& job : learning_.jobs()) {
     if (!job->learner.IsOn()) continue;
     Refresh(*job);
     for (std::size_t i = 0; i < job->upcoming.size(); ++i) {
@@ -306,7 +304,7 @@ bool StartPredictor::PlanNext(TimePoint now) {
   for (const Wanted& plan : wanted) {
     if (PlanFor(*plan.job, plan.job->upcoming[plan.index])) return true;
   }
-  for (const auto& job : jobs_) {
+  for (const auto& job : learning_.jobs()) {
     for (PrecomputedStart& plan : job->precomputed) {
       const bool is_due = plan.port_rounds == 0 || ports_changed_;
       if (plan.lacks_ports && is_due && plan.port_rounds < kMaxPortRounds) {
@@ -320,7 +318,7 @@ bool StartPredictor::PlanNext(TimePoint now) {
 
 std::vector<StartPredictor::JobView> StartPredictor::Jobs() const {
   std::vector<JobView> views;
-  for (const auto& job : jobs_) {
+  for (const auto& job : learning_.jobs()) {
     CycleLearner& learner = job->learner;
     JobView view{.job = state_.flows.JobName(job->name),
                  .is_on = learner.IsOn(),

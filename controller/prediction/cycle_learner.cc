@@ -3,16 +3,19 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/random.h"
+
 namespace espalier::controller {
 namespace {
 
 constexpr std::size_t kOffsetsKept = 8;
 constexpr std::uint8_t kMaxMissedStarts = 3;  // then a member has left
 constexpr int kGapsUntilGone = 3;             // a set that is late by more is not predicted
-constexpr int kUnknownGapInTogethers = 8;
-constexpr double kScoreWeight = 0.125;  // of one start of a set of mean size
+constexpr double kScoreWeight = 0.125;        // of one start of a set of mean size
 constexpr double kOffBelow = 0.5;
 constexpr double kOnAbove = 0.75;
+constexpr double kCompleteShare = 0.75;  // of members; a set with less at its starts is a wrong one
+constexpr std::uint64_t kMostPatience = 1'024;
 
 // Problem: predict from a stream of arrivals (flow, time) which flows arrive together next, and
 // when, although sets interleave, members come late, and iterations pause or drift.
@@ -72,10 +75,10 @@ void CycleLearner::HandleEnd(Key key, TimePoint now, std::uint64_t bytes) {
 
 void CycleLearner::Declare(std::span<const Key> members, std::uint64_t bytes_each,
                            Duration period) {
-  Set set{.id = SetId(next_id_),
-          .is_declared = true,
-          .declared_period = std::max(Duration{}, period),
-          .order = StartOrder(options_.together)};
+  LearnedSet set{.id = SetId(next_id_),
+                 .is_declared = true,
+                 .declared_period = std::max(Duration{}, period),
+                 .order = StartOrder(options_.together)};
   for (const Key key : members) {
     const auto known = places_.find(key);
     const bool is_declared =
@@ -100,20 +103,20 @@ void CycleLearner::Tick(TimePoint now) {
   activity_.Tick(now_);
 }
 
-CycleLearner::Set* CycleLearner::Find(SetId id) {
+LearnedSet* CycleLearner::Find(SetId id) {
   const auto found =
-      std::find_if(sets_.begin(), sets_.end(), [&](const Set& set) { return set.id == id; });
+      std::find_if(sets_.begin(), sets_.end(), [&](const LearnedSet& set) { return set.id == id; });
   return found == sets_.end() ? nullptr : &*found;
 }
 
-const CycleLearner::Set* CycleLearner::Find(SetId id) const {
+const LearnedSet* CycleLearner::Find(SetId id) const {
   const auto found =
-      std::find_if(sets_.begin(), sets_.end(), [&](const Set& set) { return set.id == id; });
+      std::find_if(sets_.begin(), sets_.end(), [&](const LearnedSet& set) { return set.id == id; });
   return found == sets_.end() ? nullptr : &*found;
 }
 
 CycleLearner::Chosen CycleLearner::ChooseSet(Key key) {
-  const auto is_starting_without = [&](const Set& set, std::uint32_t index) {
+  const auto is_starting_without = [&](const LearnedSet& set, std::uint32_t index) {
     return !set.members[index].has_started && !set.times.empty() &&
            !set.IsLate(now_, options_.together);
   };
@@ -122,7 +125,7 @@ CycleLearner::Chosen CycleLearner::ChooseSet(Key key) {
   const PhaseLearner::Number number = activity_.NumberOf(key);
   if (number < usual_.size() && usual_[number].index != kNowhere) {
     const auto [id, index] = usual_[number];
-    Set* const set = Find(id);
+    LearnedSet* const set = Find(id);
     const bool is_there =
         set != nullptr && index < set->members.size() && set->members[index].key == key;
     if (is_there && is_starting_without(*set, index)) return {set, index};
@@ -135,7 +138,7 @@ CycleLearner::Chosen CycleLearner::ChooseSet(Key key) {
   }
   Chosen starting;
   for (const Place& place : known->second) {
-    Set* set = Find(place.set);
+    LearnedSet* set = Find(place.set);
     if (!is_starting_without(*set, place.index)) continue;
     if (starting.set == nullptr || set->times.last() > starting.set->times.last()) {
       starting = {set, place.index};
@@ -143,10 +146,10 @@ CycleLearner::Chosen CycleLearner::ChooseSet(Key key) {
   }
   if (starting.set != nullptr) return starting;
   const Place* next_place = nullptr;
-  Set* next = nullptr;
+  LearnedSet* next = nullptr;
   Duration nearest = Duration::max();
   for (const Place& place : known->second) {
-    Set* set = Find(place.set);
+    LearnedSet* set = Find(place.set);
     const auto forecast = ForecastOf(*set);
     const Duration distance =
         forecast ? Distance(forecast->time.time_since_epoch(), now_.time_since_epoch())
@@ -162,12 +165,7 @@ CycleLearner::Chosen CycleLearner::ChooseSet(Key key) {
   return {next, next_place->index};
 }
 
-bool CycleLearner::Set::IsLate(TimePoint now, Duration together) const {
-  const Duration gap = times.gap().value_or(2 * kUnknownGapInTogethers * together);
-  return now - times.last() > std::max(together, gap / 2);
-}
-
-void CycleLearner::BeginStart(Set& set) {
+void CycleLearner::BeginStart(LearnedSet& set) {
   EndStart(set);
   // This start, and the end of the one before, against what was predicted of them.
   set.times.Learn();
@@ -178,7 +176,7 @@ void CycleLearner::BeginStart(Set& set) {
   const PhaseLearner::Length next = activity_.NextLengthOf(set.id, set.times.lag());
   set.expected_length = next.seen > 0 ? std::optional(next.duration) : std::nullopt;
   if (last_set_ && *last_set_ != set.id) {
-    const Set* before = Find(*last_set_);
+    const LearnedSet* before = Find(*last_set_);
     if (set.before != last_set_) set.offsets.clear();
     set.before = last_set_;
     if (before != nullptr && !before->times.empty()) {
@@ -193,7 +191,7 @@ void CycleLearner::BeginStart(Set& set) {
   ++changes_;
 }
 
-void CycleLearner::EndStart(Set& set) {
+void CycleLearner::EndStart(LearnedSet& set) {
   if (set.starts == 0) return;
   // The start from which the set was learned was not predicted.
   if (set.starts > 1 || set.is_declared) {
@@ -205,23 +203,23 @@ void CycleLearner::EndStart(Set& set) {
   set.order.EndStart();
   const bool may_part = !set.is_declared && !variant_ && sets_.size() < options_.max_sets;
   if (may_part && set.order.AreParted()) variant_ = set.LaterPhase(activity_);
-  for (Member& member : set.members) {
+  for (SetMember& member : set.members) {
     member.missed_starts =
         member.has_started ? 0 : static_cast<std::uint8_t>(member.missed_starts + 1);
     member.has_started = false;
   }
   set.started = 0;
-  const auto has_left = [](const Member& member) {
+  const auto has_left = [](const SetMember& member) {
     return member.missed_starts >= kMaxMissedStarts;
   };
   if (!set.is_declared && std::ranges::any_of(set.members, has_left)) DropMembers(set, has_left);
 }
 
-void CycleLearner::NoteShape(Set& set) {
+void CycleLearner::NoteShape(LearnedSet& set) {
   if (set.times.empty()) return;
   std::uint64_t shape = 0;
   std::uint64_t absent = 0;  // the shape of those that did not start
-  for (const Member& member : set.members) {
+  for (const SetMember& member : set.members) {
     (member.has_started ? shape : absent) += ShapeOf(member.key);
   }
   set.times.SetShapeOfLast(shape);
@@ -231,19 +229,19 @@ void CycleLearner::NoteShape(Set& set) {
   if (!are_apart && !set.times.HaveShapesInTurn()) return;
   if (sets_.size() >= options_.max_sets) return;
   if (member_count_ + set.started > options_.max_members) return;
-  variant_ = Variant{.of = set.id, .shape = shape, .members = {}};
-  for (const Member& member : set.members) {
+  variant_ = SetVariant{.of = set.id, .shape = shape, .members = {}};
+  for (const SetMember& member : set.members) {
     if (member.has_started) variant_->members.emplace_back(member.key, member.bytes);
   }
 }
 
 void CycleLearner::SplitOffVariant() {
   if (!variant_) return;
-  const Variant variant = *std::exchange(variant_, std::nullopt);
+  const SetVariant variant = *std::exchange(variant_, std::nullopt);
   if (variant.after) return SplitOffLaterPhase(variant);
-  Set* of = Find(variant.of);
+  LearnedSet* of = Find(variant.of);
   if (of == nullptr) return;
-  Set set{
+  LearnedSet set{
       .id = SetId(next_id_++), .split_from = variant.of, .order = StartOrder(options_.together)};
   set.times = of->times.TakeShape(variant.shape);
   set.starts = set.times.size();
@@ -251,7 +249,7 @@ void CycleLearner::SplitOffVariant() {
   sets_.push_back(std::move(set));
   ++changes_;
   of = Find(variant.of);
-  const bool is_covered = std::ranges::all_of(of->members, [&](const Member& member) {
+  const bool is_covered = std::ranges::all_of(of->members, [&](const SetMember& member) {
     return std::ranges::any_of(places_.at(member.key), [&](const Place& place) {
       return Find(place.set)->split_from == variant.of;
     });
@@ -259,8 +257,9 @@ void CycleLearner::SplitOffVariant() {
   if (is_covered) DropSet(variant.of);
 }
 
-void CycleLearner::DropMembers(Set& set, const std::function<bool(const Member&)>& is_to_go) {
-  for (const Member& member : set.members) {
+void CycleLearner::DropMembers(LearnedSet& set,
+                               const std::function<bool(const SetMember&)>& is_to_go) {
+  for (const SetMember& member : set.members) {
     if (!is_to_go(member)) continue;
     DropPlace(places_, member.key, set.id);
     --member_count_;
@@ -273,7 +272,7 @@ void CycleLearner::DropMembers(Set& set, const std::function<bool(const Member&)
   }
 }
 
-void CycleLearner::AddMember(Set& set, Key key, std::uint64_t bytes) {
+void CycleLearner::AddMember(LearnedSet& set, Key key, std::uint64_t bytes) {
   places_[key].push_back({set.id, static_cast<std::uint32_t>(set.members.size())});
   const PhaseLearner::Number number = activity_.NumberOf(key);
   if (number < usual_.size()) usual_[number].index = kNowhere;
@@ -282,8 +281,8 @@ void CycleLearner::AddMember(Set& set, Key key, std::uint64_t bytes) {
   ++member_count_;
 }
 
-void CycleLearner::TakeMember(Set& set, std::uint32_t index, std::uint64_t bytes) {
-  Member& member = set.members[index];
+void CycleLearner::TakeMember(LearnedSet& set, std::uint32_t index, std::uint64_t bytes) {
+  SetMember& member = set.members[index];
   activity_.Join(set.id, member.key);
   set.order.Take(index, now_ - set.times.last());
   ++taken_;
@@ -298,7 +297,7 @@ void CycleLearner::TakeMember(Set& set, std::uint32_t index, std::uint64_t bytes
 void CycleLearner::LearnPending() {
   if (!sets_.empty()) Score(0, pending_.size());
   if (sets_.size() >= options_.max_sets) DropLeastRecentlySeen();
-  Set set{.id = SetId(next_id_++), .starts = 1, .order = StartOrder(options_.together)};
+  LearnedSet set{.id = SetId(next_id_++), .starts = 1, .order = StartOrder(options_.together)};
   set.times.Add(pending_first_);
   activity_.BeginStart(set.id, pending_first_);
   for (const Pending& flow : pending_) {
@@ -316,23 +315,23 @@ void CycleLearner::LearnPending() {
 }
 
 void CycleLearner::DropSet(SetId id) {
-  const Set* set = Find(id);
-  for (const Member& member : set->members) {
+  const LearnedSet* set = Find(id);
+  for (const SetMember& member : set->members) {
     DropPlace(places_, member.key, id);
   }
   member_count_ -= set->members.size();
   ++member_changes_;
   activity_.Drop(id);
-  std::erase_if(sets_, [&](const Set& other) { return other.id == id; });
+  std::erase_if(sets_, [&](const LearnedSet& other) { return other.id == id; });
 }
 
 void CycleLearner::DropLeastRecentlySeen() {
-  const auto last_seen = [](const Set& set) {
+  const auto last_seen = [](const LearnedSet& set) {
     return set.times.empty() ? TimePoint{} : set.times.last();
   };
-  const auto oldest = std::min_element(sets_.begin(), sets_.end(), [&](const Set& a, const Set& b) {
-    return last_seen(a) < last_seen(b);
-  });
+  const auto oldest = std::min_element(
+      sets_.begin(), sets_.end(),
+      [&](const LearnedSet& a, const LearnedSet& b) { return last_seen(a) < last_seen(b); });
   DropSet(oldest->id);
 }
 
@@ -345,16 +344,9 @@ void CycleLearner::Score(double share_expected, std::size_t starts) {
   if (score_ > kOnAbove) is_on_ = true;
 }
 
-std::optional<CycleLearner::Forecast> CycleLearner::Set::ForecastByGap() const {
-  if (times.empty()) return std::nullopt;
-  if (const auto gap = times.gap()) return Forecast{times.last() + *gap, times.deviation()};
-  if (declared_period == Duration{}) return std::nullopt;
-  return Forecast{times.last() + declared_period, declared_period / 8};
-}
-
-std::optional<CycleLearner::Forecast> CycleLearner::ForecastOf(const Set& set) const {
+std::optional<StartForecast> CycleLearner::ForecastOf(const LearnedSet& set) const {
   const auto by_gap = set.ForecastByGap();
-  const Set* before = set.before ? Find(*set.before) : nullptr;
+  const LearnedSet* before = set.before ? Find(*set.before) : nullptr;
   if (!by_gap || before == nullptr || set.offsets.size() < 2) return by_gap;
   if (before->times.empty() || before->times.last() <= set.times.last()) return by_gap;
   const std::vector<Duration> offsets(set.offsets.begin(), set.offsets.end());
@@ -362,14 +354,14 @@ std::optional<CycleLearner::Forecast> CycleLearner::ForecastOf(const Set& set) c
   std::vector<Duration> deviations;
   deviations.reserve(offsets.size());
   for (const Duration each : offsets) deviations.push_back(Distance(each, offset));
-  const Forecast by_offset{before->times.last() + offset, MedianOf(std::move(deviations))};
+  const StartForecast by_offset{before->times.last() + offset, MedianOf(std::move(deviations))};
   return by_offset.deviation <= by_gap->deviation ? by_offset : by_gap;
 }
 
 std::vector<CycleLearner::Next> CycleLearner::Upcoming() {
-  for (Set& set : sets_) set.times.Learn();
+  for (LearnedSet& set : sets_) set.times.Learn();
   std::vector<Next> upcoming;
-  for (const Set& set : sets_) {
+  for (const LearnedSet& set : sets_) {
     Next next{.set = set.id};
     if (const auto forecast = ForecastOf(set)) {
       const Duration gap = forecast->time - set.times.last();
@@ -386,37 +378,100 @@ std::vector<CycleLearner::Next> CycleLearner::Upcoming() {
   return upcoming;
 }
 
-std::span<const CycleLearner::Member> CycleLearner::MembersOf(SetId set) const {
-  const Set* found = Find(set);
-  return found == nullptr ? std::span<const Member>() : found->members;
+std::span<const SetMember> CycleLearner::MembersOf(SetId set) const {
+  const LearnedSet* found = Find(set);
+  return found == nullptr ? std::span<const SetMember>() : found->members;
 }
 
 PhaseLearner::Burst CycleLearner::UsualBurstOf(Key key) {
   const auto id = activity_.SetOf(key);
-  const Set* set = id ? Find(*id) : nullptr;
+  const LearnedSet* set = id ? Find(*id) : nullptr;
   return activity_.BurstOf(key, set == nullptr ? 1 : set->times.lag());
 }
 
 std::uint64_t CycleLearner::StartsOf(SetId id) const {
-  const Set* set = Find(id);
+  const LearnedSet* set = Find(id);
   return set == nullptr ? 0 : set->starts;
 }
 
 bool CycleLearner::HasPartlyStarted(SetId id) const {
-  const Set* set = Find(id);
+  const LearnedSet* set = Find(id);
   return set != nullptr && set->started > 0 && set->started < set->members.size() &&
          !set->IsLate(now_, options_.together);
 }
 
 std::optional<Duration> CycleLearner::Period() {
-  for (Set& set : sets_) set.times.Learn();
-  const Set* largest = nullptr;
-  for (const Set& set : sets_) {
+  for (LearnedSet& set : sets_) set.times.Learn();
+  const LearnedSet* largest = nullptr;
+  for (const LearnedSet& set : sets_) {
     if (set.times.size() < 2) continue;
     if (largest == nullptr || set.members.size() > largest->members.size()) largest = &set;
   }
   if (largest == nullptr) return std::nullopt;
   return largest->times.Period();
+}
+
+// Sets are learned from the first arrivals. If these all came at once, late, one set has flows of
+// several phases. Some of these are as often too late for a start as in time, so that each start
+// has other members and no order shows, however long the job runs. Once forgotten, the flows come
+// phase by phase and are learned as what they are. Between starts, so that no phase is torn apart.
+void CycleLearner::LearnAnew() {
+  if (taken_ < patience_ * places_.size() || now_ - last_start_ <= options_.together) return;
+  taken_ = 0;
+  if (ArePhasesLearned()) {
+    patience_ = kPatience;
+    return;
+  }
+  std::vector<SetId> wrong;
+  for (const LearnedSet& set : sets_) {
+    if (!set.is_declared && set.share < kCompleteShare) wrong.push_back(set.id);
+  }
+  if (wrong.empty()) return;
+  patience_ = std::min(2 * patience_, kMostPatience);  // there may be no order in this job
+  for (const SetId id : wrong) DropSet(id);
+  ++changes_;
+}
+
+// Until it has started a few times by itself, the times of the set that it is from stand for its
+// own, so that no flow is without a phase meanwhile.
+void CycleLearner::SplitOffLaterPhase(const SetVariant& later) {
+  LearnedSet* of = Find(later.of);
+  if (of == nullptr) return;
+  std::unordered_set<Key> keys;
+  for (const auto& [key, bytes] : later.members) keys.insert(key);
+  const auto is_later = [&](const SetMember& member) { return keys.contains(member.key); };
+  const bool came_first = std::ranges::any_of(
+      of->members, [&](const SetMember& member) { return member.has_started && is_later(member); });
+  if (came_first) return;
+  LearnedSet set{.id = SetId(next_id_++),
+                 .starts = of->starts - 1,
+                 .share = of->share,
+                 .was_regular = of->was_regular,
+                 .is_in_phase = of->is_in_phase,
+                 .regular_at = of->regular_at,
+                 .times = of->times.BeforeLastLaterBy(*later.after),
+                 .order = StartOrder(options_.together)};
+  activity_.Divide(of->id, set.id, *later.after);
+  DropMembers(*of, is_later);
+  for (const auto& [key, bytes] : later.members) AddMember(set, key, bytes);
+  sets_.push_back(std::move(set));
+  ++changes_;
+}
+
+bool CycleLearner::ArePhasesLearned() {
+  are_phases_learned_ = UpdateRegularity(sets_, activity_, is_on_, are_phases_learned_,
+                                         activity_.IsAnyBusy() ? now_ : last_start_);
+  return are_phases_learned_;
+}
+
+std::uint64_t CycleLearner::DigestOfPhases() {
+  if (!ArePhasesLearned()) return 0;
+  return controller::DigestOfPhases(sets_, activity_, Mix64(member_changes_ + 1));
+}
+
+std::vector<LearnedPhase> CycleLearner::Phases() {
+  if (!ArePhasesLearned()) return {};
+  return PhasesOf(sets_, activity_);
 }
 
 }  // namespace espalier::controller

@@ -1,9 +1,7 @@
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <optional>
 #include <span>
@@ -13,10 +11,9 @@
 #include <vector>
 
 #include "common/base/time/event_loop.h"
+#include "controller/prediction/learned_set.h"
 #include "controller/prediction/phase_learner.h"
 #include "controller/prediction/prediction_errors.h"
-#include "controller/prediction/start_order.h"
-#include "controller/prediction/start_times.h"
 
 namespace espalier::controller {
 
@@ -81,13 +78,6 @@ class CycleLearner {
   // declared before are left there.
   void Declare(std::span<const Key> members, std::uint64_t bytes_each, Duration period);
 
-  struct Member {
-    Key key;
-    std::uint64_t bytes = 0;                // median of `recent`
-    bool has_started = false;               // in the present start of the set
-    std::uint8_t missed_starts = 0;         // in a row
-    std::array<std::uint64_t, 3> recent{};  // bytes of the latest starts, oldest first
-  };
   struct Next {
     SetId set;
     // None if it is not known yet, as after the first start.
@@ -98,7 +88,7 @@ class CycleLearner {
   // The sets that will start again, the earliest first, those without a time last.
   std::vector<Next> Upcoming();
   // The members in the order in which they were learned; empty if there is no such set.
-  std::span<const Member> MembersOf(SetId set) const;
+  std::span<const SetMember> MembersOf(SetId set) const;
   // What the flow's present burst took when the set with which it started was at the same turn
   // before. Length::seen: 0 if that is not known. O(sets).
   PhaseLearner::Burst UsualBurstOf(Key key);
@@ -114,28 +104,18 @@ class CycleLearner {
   // The duration of the job's iterations: the time after which starts of the largest set repeat.
   std::optional<Duration> Period();
 
-  // Flows of the job that are busy together.
-  struct Phase {
-    std::vector<Key> members;  // of the set that starts, and others that are often busy then
-    SetId starts;
-    std::optional<Duration> period;  // of the phase
-    Duration duration{};             // until the set has ended; the median
-    Duration deviation{};            // half of the durations differ by at most this
-    std::uint64_t bytes = 0;         // of the set's members
-  };
   // By set, and for sets that start several times per iteration, by turn. Empty until they are
   // learned. Flows that are members of no regular set are in no phase.
-  std::vector<Phase> Phases();
+  std::vector<LearnedPhase> Phases();
   // Identifies what Phases tells, but durations and bytes: as long as it is the same, so are they.
   // It may change without them. O(sets x starts kept).
   std::uint64_t DigestOfPhases();
   // Whether nine of ten members belong to sets with at least three starts, most of which repeat as
   // predicted, and with known durations. Once they do, half of the members are enough, and a
-  // quarter of the starts, and a set counts as regular for kHeldFor after it was so. Thus a
+  // quarter of the starts, and a set counts as regular for kPhasesHeldFor after it was so. Thus a
   // disturbance does not end it, and a job that has lost its order does, later. While the job has
   // no busy flow, as during a checkpoint, this stays as it is.
   bool ArePhasesLearned();
-  static constexpr Duration kHeldFor = std::chrono::seconds(10);
 
   bool IsOn() const { return is_on_; }
   // The share of the members of sets that take part in their starts, mostly in the latest ones.
@@ -152,45 +132,6 @@ class CycleLearner {
   TimePoint last_start() const { return last_start_; }
 
  private:
-  struct Forecast {
-    TimePoint time;
-    Duration deviation{};
-  };
-  // Members of a set that start without the others in turn, or after them.
-  struct Variant {
-    SetId of;
-    std::uint64_t shape = 0;
-    std::vector<std::pair<Key, std::uint64_t>> members;  // and their bytes
-    std::optional<Duration> after;                       // after the others: so long
-  };
-  struct Set {
-    std::optional<Forecast> ForecastByGap() const;
-    // The members that always start after the others have ended, if there are any.
-    std::optional<Variant> LaterPhase(PhaseLearner& activity) const;
-    bool IsLate(TimePoint now, Duration together) const;
-    // Whether its starts repeat as predicted, with known durations.
-    bool IsRegular(const PhaseLearner& activity) const;
-
-    SetId id;
-    bool is_declared = false;
-    Duration declared_period{};
-    std::optional<SetId> split_from;
-    std::vector<Member> members;
-    std::size_t started = 0;  // members of the present start
-    std::uint64_t starts = 0;
-    double share = 1;  // of the members that took part in starts, mostly in the latest
-    // When ArePhasesLearned looked at it last: it had started often enough, as predicted, and its
-    // duration was known, or that was so less than kHeldFor ago; and the job had not gone on
-    // without it.
-    bool was_regular = false;
-    bool is_in_phase = false;
-    TimePoint regular_at{};                   // the last time
-    std::optional<Duration> expected_length;  // of the present start
-    StartTimes times;
-    StartOrder order;              // of members by index
-    std::optional<SetId> before;   // the set that started before it the last time
-    std::deque<Duration> offsets;  // from starts of `before` to its own
-  };
   // Where a flow is in a set: an index into its members.
   struct Place {
     SetId set;
@@ -202,21 +143,21 @@ class CycleLearner {
     TimePoint at;
   };
   struct Chosen {
-    Set* set = nullptr;
+    LearnedSet* set = nullptr;
     std::uint32_t index = 0;
   };
   static constexpr std::uint32_t kNowhere = 0xFFFF'FFFF;  // no index
   // Starts of each flow before its set may be learned again: more than are needed to split it.
   static constexpr std::uint64_t kPatience = 16;
-  Set* Find(SetId id);
-  const Set* Find(SetId id) const;
+  LearnedSet* Find(SetId id);
+  const LearnedSet* Find(SetId id) const;
   // The set to whose present or next start this arrival belongs, and its place there; null: none.
   Chosen ChooseSet(Key key);
-  void BeginStart(Set& set);
-  void EndStart(Set& set);
-  void TakeMember(Set& set, std::uint32_t index, std::uint64_t bytes);
-  void AddMember(Set& set, Key key, std::uint64_t bytes);
-  void DropMembers(Set& set, const std::function<bool(const Member&)>& is_to_go);
+  void BeginStart(LearnedSet& set);
+  void EndStart(LearnedSet& set);
+  void TakeMember(LearnedSet& set, std::uint32_t index, std::uint64_t bytes);
+  void AddMember(LearnedSet& set, Key key, std::uint64_t bytes);
+  void DropMembers(LearnedSet& set, const std::function<bool(const SetMember&)>& is_to_go);
   void LearnPending();
   void DropSet(SetId id);
   void DropLeastRecentlySeen();
@@ -225,16 +166,16 @@ class CycleLearner {
   void LearnAnew();
 
   // Sets the shape of the start that is over, and notes the variant that it shows.
-  void NoteShape(Set& set);
+  void NoteShape(LearnedSet& set);
   // Makes the noted variant a set. The set that it is from goes if all its members are in variants.
   void SplitOffVariant();
-  void SplitOffLaterPhase(const Variant& later);
+  void SplitOffLaterPhase(const SetVariant& later);
 
-  std::optional<Forecast> ForecastOf(const Set& set) const;
+  std::optional<StartForecast> ForecastOf(const LearnedSet& set) const;
 
   CycleOptions options_;
   PhaseLearner activity_;
-  std::vector<Set> sets_;
+  std::vector<LearnedSet> sets_;
   std::unordered_map<Key, std::vector<Place>> places_;  // of each flow that is in a set
   std::vector<Place> usual_;  // by number: the place of a flow that is in one set, or was
   std::size_t member_count_ = 0;
@@ -248,7 +189,7 @@ class CycleLearner {
   std::unordered_set<Key> pending_keys_;
   TimePoint pending_first_{};
   TimePoint pending_last_{};
-  std::optional<Variant> variant_;
+  std::optional<SetVariant> variant_;
   std::uint64_t taken_ = 0;             // starts of members, since LearnAnew looked at their sets
   std::uint64_t patience_ = kPatience;  // of each flow, on average, until it looks again
   double score_ = 1;

@@ -165,4 +165,17 @@ Result<void> Migrate(Database& database, std::span<const char* const> migrations
   });
 }
 
+Result<std::uint64_t> ReadMeta(Database& database, std::string_view key) {
+  Result<std::int64_t> value =
+      database.ReadInteger(fmt::format("SELECT value FROM meta WHERE key = '{}'", key));
+  if (!value) return Propagate(value);
+  return static_cast<std::uint64_t>(*value);
+}
+
+Result<void> WriteMeta(Database& database, std::string_view key, std::uint64_t value) {
+  Result<Statement> update = database.Prepare("UPDATE meta SET value = ? WHERE key = ?");
+  if (!update) return Propagate(update);
+  return update->Bind(static_cast<std::int64_t>(value), key).Run();
+}
+
 }  // namespace espalier::controller

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include "common/base/result.h"
 #include "controller/store/sqlite_database.h"
@@ -22,5 +23,9 @@ Result<void> Migrate(Database& database, std::span<const char* const> migrations
 
 // Reads the version of a store that is not newer than this program. Errors: as Migrate.
 Result<std::int64_t> ReadSchemaVersion(Database& database, std::span<const char* const> migrations);
+
+// A counter of the table `meta`, which the migrations create. Errors: those of the database.
+Result<std::uint64_t> ReadMeta(Database& database, std::string_view key);
+Result<void> WriteMeta(Database& database, std::string_view key, std::uint64_t value);
 
 }  // namespace espalier::controller

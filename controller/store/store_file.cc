@@ -9,6 +9,7 @@
 
 #include "controller/intents/intent_text.h"
 #include "controller/store/schema.h"
+#include "controller/store/store_pruner.h"
 
 namespace espalier::controller {
 namespace {
@@ -82,19 +83,6 @@ Result<void> StoreFile::Change(const std::function<Result<void>()>& work) {
   return result;
 }
 
-Result<std::uint64_t> StoreFile::ReadMeta(const std::string& key) {
-  Result<std::int64_t> value =
-      database_.ReadInteger(fmt::format("SELECT value FROM meta WHERE key = '{}'", key));
-  if (!value) return Propagate(value);
-  return Unsigned(*value);
-}
-
-Result<void> StoreFile::WriteMeta(std::string_view key, std::uint64_t value) {
-  Result<Statement> update = database_.Prepare("UPDATE meta SET value = ? WHERE key = ?");
-  if (!update) return Propagate(update);
-  return update->Bind(Signed(value), key).Run();
-}
-
 Result<void> StoreFile::ReadLatestChange() {
   Result<std::int64_t> latest =
       database_.ReadInteger("SELECT ifnull(max(time_us), 0) FROM revision");
@@ -113,16 +101,16 @@ Result<StoredState> StoreFile::Begin(WallTime now) {
   StoredState state;
   if (latest_change_ > now) state.change_to_come = latest_change_;
   Result<void> read = Change([&]() -> Result<void> {
-    Result<std::uint64_t> epoch = ReadMeta("epoch");
+    Result<std::uint64_t> epoch = ReadMeta(database_, "epoch");
     if (!epoch) return Propagate(epoch);
-    Result<std::uint64_t> revision = ReadMeta("revision");
+    Result<std::uint64_t> revision = ReadMeta(database_, "revision");
     if (!revision) return Propagate(revision);
     state.epoch = *epoch + 1;
     state.revision = *revision;
     Result<JobKey> secret = ReadOrDrawJobSecret();
     if (!secret) return Propagate(secret);
     state.job_secret = *secret;
-    return WriteMeta("epoch", state.epoch);
+    return WriteMeta(database_, "epoch", state.epoch);
   });
   if (!read) return Propagate(read);
   revision_ = state.revision;
@@ -168,7 +156,7 @@ Result<JobKey> StoreFile::ReadOrDrawJobSecret() {
 Result<Committed> StoreFile::Commit(const StoreChange& change, WallTime now) {
   Committed committed{.revision = revision_};
   Result<void> changed = Change([&]() -> Result<void> {
-    Result<std::uint64_t> found = ReadMeta("revision");
+    Result<std::uint64_t> found = ReadMeta(database_, "revision");
     if (!found) return Propagate(found);
     if (*found != revision_) {
       return Fail(ErrorCode::kFailedPrecondition,
@@ -177,9 +165,9 @@ Result<Committed> StoreFile::Commit(const StoreChange& change, WallTime now) {
                               database_.path(), *found, revision_));
     }
     if (change.epoch) {
-      Result<std::uint64_t> epoch = ReadMeta("epoch");
+      Result<std::uint64_t> epoch = ReadMeta(database_, "epoch");
       if (!epoch) return Propagate(epoch);
-      auto raised = WriteMeta("epoch", std::max(*epoch, *change.epoch));
+      auto raised = WriteMeta(database_, "epoch", std::max(*epoch, *change.epoch));
       if (!raised) return raised;
     }
     if (change.intents) {
@@ -191,7 +179,7 @@ Result<Committed> StoreFile::Commit(const StoreChange& change, WallTime now) {
                                 std::string_view(change.topology.name), change.topology.version)
                          .Run();
       if (written) written = WriteIntents(*change.intents, committed.revision);
-      if (written) written = WriteMeta("revision", committed.revision);
+      if (written) written = WriteMeta(database_, "revision", committed.revision);
       if (!written) return written;
     }
     if (change.reported_down) {
@@ -461,10 +449,10 @@ Result<StoreFile::Summary> StoreFile::Summarise() {
   Result<std::int64_t> version = ReadSchemaVersion(database_, StoreMigrations());
   if (!version) return Propagate(version);
   summary.schema_version = *version;
-  Result<std::uint64_t> epoch = ReadMeta("epoch");
+  Result<std::uint64_t> epoch = ReadMeta(database_, "epoch");
   if (!epoch) return Propagate(epoch);
   summary.epoch = *epoch;
-  Result<std::uint64_t> revision = ReadMeta("revision");
+  Result<std::uint64_t> revision = ReadMeta(database_, "revision");
   if (!revision) return Propagate(revision);
   summary.revision = *revision;
   for (const auto& [count, sql] :
@@ -476,6 +464,21 @@ Result<StoreFile::Summary> StoreFile::Summarise() {
     *count = *rows;
   }
   return summary;
+}
+
+Result<bool> StoreFile::PruneSome(WallTime now, const StoreLimits& limits) {
+  bool has_more = false;
+  Result<void> pruned = Change([&]() -> Result<void> {
+    StorePruner pruner(database_);
+    Result<bool> audit = pruner.PruneAudit(now, limits);
+    if (!audit) return Propagate(audit);
+    Result<bool> revisions = pruner.PruneRevisions(revision_, limits);
+    if (!revisions) return Propagate(revisions);
+    has_more = *audit || *revisions;
+    return {};
+  });
+  if (!pruned) return Propagate(pruned);
+  return has_more;
 }
 
 }  // namespace espalier::controller

@@ -53,8 +53,6 @@ class StoreFile {
   explicit StoreFile(Database database) : database_(std::move(database)) {}
   // Runs Transact; after a failure it overwrites data that may have reached the disk.
   Result<void> Change(const std::function<Result<void>()>& work);
-  Result<std::uint64_t> ReadMeta(const std::string& key);
-  Result<void> WriteMeta(std::string_view key, std::uint64_t value);
   Result<JobKey> ReadOrDrawJobSecret();
   Result<void> WriteIntents(const Intents& intents, std::uint64_t revision);
   Result<std::uint64_t> WriteAudit(const AuditEntry& entry, std::uint64_t revision);
@@ -63,11 +61,6 @@ class StoreFile {
   Result<void> ReadLatestChange();
   WallTime AfterLatestChange(WallTime now);
   Result<void> TrimEvents(const std::vector<StoredEvent>& added);
-  Result<std::uint64_t> AuditToPrune(WallTime now, const StoreLimits& limits, std::uint64_t pruned);
-  Result<bool> PruneAudit(WallTime now, const StoreLimits& limits);
-  Result<bool> PruneRevisions(const StoreLimits& limits);
-  // Runs a DELETE statement and returns the number of deleted rows.
-  Result<std::int64_t> Delete(const std::string& sql);
   Result<std::vector<StoredEvent>> ReadEvents();
   Result<void> ReadMoves(AuditEntry& entry);
 

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <string_view>
 
-#include "common/files/json.h"
+#include "common/files/json_writer.h"
 
 namespace espalier::telemetry {
 namespace {

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <string>
 
-#include "common/files/json.h"
+#include "common/files/json_writer.h"
 #include "controller/telemetry/collector.h"
 
 namespace espalier::telemetry {

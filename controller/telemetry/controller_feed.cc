@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "common/base/log.h"
-#include "common/files/json.h"
+#include "common/files/json_writer.h"
 
 namespace espalier::telemetry {
 namespace {

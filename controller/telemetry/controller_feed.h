@@ -10,6 +10,7 @@
 #include "common/base/time/event_loop.h"
 #include "common/fabric/topology.h"
 #include "common/http/http.h"
+#include "common/http/http_client.h"
 #include "common/loop/background.h"
 #include "controller/telemetry/collector.h"
 

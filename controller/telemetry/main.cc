@@ -18,6 +18,7 @@
 #include "common/daemon/privileges.h"
 #include "common/daemon/service_notifier.h"
 #include "common/http/http.h"
+#include "common/http/http_server.h"
 #include "common/loop/asio_event_loop.h"
 #include "controller/telemetry/collector.h"
 #include "controller/telemetry/controller_feed.h"

@@ -10,6 +10,7 @@
 
 #include "common/files/topology_file.h"
 #include "common/http/http.h"
+#include "common/http/http_client.h"
 #include "common/identity/key_folder.h"
 
 namespace espalier::demo {

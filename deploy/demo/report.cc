@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "common/base/check.h"
-#include "common/files/json.h"
+#include "common/files/json_writer.h"
 
 namespace espalier::demo {
 namespace {

@@ -11,7 +11,7 @@
 #include <random>
 #include <utility>
 
-#include "common/files/json.h"
+#include "common/files/file.h"
 #include "common/files/topology_file.h"
 #include "deploy/lab/frr.h"
 #include "deploy/lab/lab_holder.h"

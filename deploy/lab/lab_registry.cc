@@ -15,7 +15,10 @@
 #include <sstream>
 #include <system_error>
 
+#include "common/files/file.h"
 #include "common/files/json.h"
+#include "common/files/json_fields.h"
+#include "common/files/json_writer.h"
 #include "common/os/os_error.h"
 #include "deploy/lab/namespaces.h"
 

@@ -14,7 +14,7 @@
 #include <tuple>
 #include <utility>
 
-#include "common/files/json.h"
+#include "common/files/json_writer.h"
 #include "common/os/os_error.h"
 
 namespace espalier::lab {

@@ -8,6 +8,7 @@
 #include "common/base/result.h"
 #include "common/fabric/topology.h"
 #include "common/files/json.h"
+#include "common/files/json_fields.h"
 #include "deploy/simulation/scenario.h"
 
 namespace espalier::simulation {

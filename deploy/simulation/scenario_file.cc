@@ -11,11 +11,13 @@
 
 #include "common/fabric/builders.h"
 #include "common/fabric/ecmp/ecmp_hash.h"
+#include "common/files/file.h"
 #include "common/files/json.h"
+#include "common/files/json_fields.h"
 #include "common/files/topology_file.h"
 #include "controller/offline/files/phase_reader.h"
 #include "deploy/simulation/action_reader.h"
-#include "proto/convert.h"
+#include "proto/limits.h"
 #include "proto/text.h"
 
 namespace espalier::simulation {

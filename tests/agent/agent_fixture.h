@@ -10,7 +10,8 @@
 #include <vector>
 
 #include "agent/agent.h"
-#include "proto/convert.h"
+#include "proto/decode.h"
+#include "proto/encode.h"
 #include "tests/agent/manual_loop.h"
 
 namespace espalier::agent {

@@ -13,7 +13,7 @@
 #include "agent/flows/flow_reporter.h"
 #include "agent/sim/sim_host.h"
 #include "common/base/check.h"
-#include "common/bus/zmq_bus.h"
+#include "common/bus/zmq_dealer_bus.h"
 #include "tests/bench/control_loop_fabric.h"
 #include "tests/bench/probe_answers.h"
 

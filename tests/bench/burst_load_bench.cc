@@ -16,8 +16,8 @@
 #include "agent/flows/flow_meter.h"
 #include "agent/flows/flow_reporter.h"
 #include "common/base/check.h"
-#include "common/files/json.h"
-#include "proto/convert.h"
+#include "common/files/json_writer.h"
+#include "proto/encode.h"
 #include "tests/bench/burst_load.h"
 #include "tests/bench/control_loop_subject.h"
 

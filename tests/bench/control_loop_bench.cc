@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "common/files/json.h"
+#include "common/files/json_writer.h"
 #include "tests/bench/control_loop_load.h"
 #include "tests/bench/control_loop_subject.h"
 #include "tests/bench/reconnect_storm.h"

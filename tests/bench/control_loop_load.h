@@ -13,7 +13,7 @@
 #include "common/fabric/topology.h"
 #include "common/loop/asio_event_loop.h"
 #include "common/sim/sim_fabric.h"
-#include "proto/convert.h"
+#include "proto/decode.h"
 
 namespace espalier::bench {
 

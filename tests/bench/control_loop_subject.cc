@@ -24,12 +24,13 @@
 #include "common/base/check.h"
 #include "common/base/log.h"
 #include "common/base/metrics.h"
-#include "common/bus/zmq_bus.h"
+#include "common/bus/zmq_router_bus.h"
 #include "common/loop/asio_event_loop.h"
 #include "common/loop/background.h"
 #include "controller/controller.h"
 #include "controller/store/memory_store.h"
-#include "proto/convert.h"
+#include "proto/decode.h"
+#include "proto/encode.h"
 #include "tests/bench/control_loop_fabric.h"
 
 namespace espalier::bench {

@@ -1,6 +1,7 @@
 #include <benchmark/benchmark.h>
 
-#include "proto/convert.h"
+#include "proto/decode.h"
+#include "proto/encode.h"
 #include "tests/proto/random_message.h"
 
 // Measures messages and flows per second on one core, for reports of 1, 16 and 64 flows.

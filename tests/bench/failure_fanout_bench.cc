@@ -24,11 +24,11 @@
 #include "common/base/check.h"
 #include "common/base/log.h"
 #include "common/base/metrics.h"
-#include "common/bus/zmq_bus.h"
+#include "common/bus/zmq_router_bus.h"
 #include "common/loop/asio_event_loop.h"
 #include "controller/controller.h"
 #include "controller/store/memory_store.h"
-#include "proto/convert.h"
+#include "proto/decode.h"
 #include "tests/bench/control_loop_fabric.h"
 #include "tests/bench/control_loop_load.h"
 

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "common/base/check.h"
-#include "common/files/json.h"
+#include "common/files/file.h"
 #include "common/files/topology_file.h"
 #include "tests/bench/control_loop_fabric.h"
 #include "tests/bench/control_loop_load.h"

@@ -16,7 +16,7 @@
 
 #include "agent/local/espalier_agent.h"
 #include "common/files/topology_file.h"
-#include "common/http/http.h"
+#include "common/http/http_client.h"
 #include "deploy/demo/lab_daemons.h"
 
 namespace espalier {

@@ -8,7 +8,8 @@
 #include "agent/probe/sockets/no_probe_socket.h"
 #include "agent/probe/sockets/no_train_socket.h"
 #include "common/sim/sim_world.h"
-#include "proto/convert.h"
+#include "proto/decode.h"
+#include "proto/encode.h"
 #include "tests/bench/path_set_sides.h"
 
 namespace espalier::bench {

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "collective/synthesis/all_to_all.h"
+#include "collective/synthesis/concurrent_flow.h"
 #include "collective/synthesis/construction.h"
 #include "collective/synthesis/finder.h"
 #include "collective/synthesis/schedules/bfb.h"

@@ -13,7 +13,7 @@
 #include "common/sim/sim_world.h"
 #include "controller/controller.h"
 #include "controller/store/memory_store.h"
-#include "proto/convert.h"
+#include "proto/decode.h"
 
 namespace espalier::controller {
 

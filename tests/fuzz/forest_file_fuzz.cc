@@ -6,6 +6,7 @@
 #include "collective/forest/files/forest_binary.h"
 #include "collective/forest/files/forest_json.h"
 #include "collective/forest/files/forest_summary.h"
+#include "collective/forest/files/parse_forest_json.h"
 #include "collective/forest/verifier/verifier.h"
 #include "common/base/check.h"
 #include "common/fabric/builders.h"

@@ -13,6 +13,7 @@
 
 #include "collective/transport/rendezvous/tcp_socket.h"
 #include "collective/transport/stores/tcp_store.h"
+#include "collective/transport/stores/tcp_store_server.h"
 #include "common/base/check.h"
 
 namespace {

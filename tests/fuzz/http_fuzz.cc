@@ -11,6 +11,7 @@
 #include "common/base/check.h"
 #include "common/base/unique_fd.h"
 #include "common/http/http.h"
+#include "common/http/http_server.h"
 #include "common/loop/asio_event_loop.h"
 #include "controller/api/http/http_guard.h"
 #include "tests/fuzz/own_folder.h"

@@ -4,6 +4,7 @@
 
 #include "common/base/check.h"
 #include "common/files/json.h"
+#include "common/files/json_writer.h"
 
 namespace {
 

@@ -2,7 +2,8 @@
 #include <cstdint>
 
 #include "common/base/check.h"
-#include "proto/convert.h"
+#include "proto/decode.h"
+#include "proto/encode.h"
 
 // Arbitrary bytes from a peer give an error, or a valid message, which is the same after encoding
 // and decoding it again.

@@ -3,7 +3,8 @@
 #include <string_view>
 #include <utility>
 
-#include "collective/program/files/msccl_xml.h"
+#include "collective/program/files/format_msccl_xml.h"
+#include "collective/program/files/parse_msccl_xml.h"
 #include "collective/program/files/program_file.h"
 #include "collective/program/verifier/verifier.h"
 #include "common/base/check.h"

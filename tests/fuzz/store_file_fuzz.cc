@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "common/base/check.h"
-#include "common/files/json.h"
+#include "common/files/file.h"
 #include "controller/store/store_tools.h"
 #include "tests/fuzz/own_folder.h"
 

@@ -4,7 +4,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "proto/convert.h"
+#include "proto/decode.h"
+#include "proto/encode.h"
 #include "tests/proto/examples.h"
 
 // Tests the bytes of one message of each kind in golden/: each later release must read the bytes of

@@ -4,7 +4,7 @@
 #include <bit>
 #include <limits>
 
-#include "proto/convert.h"
+#include "proto/limits.h"
 
 namespace espalier::wire {
 namespace {

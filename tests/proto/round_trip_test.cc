@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
-#include "proto/convert.h"
+#include "proto/decode.h"
+#include "proto/encode.h"
+#include "proto/limits.h"
 #include "tests/proto/random_message.h"
 
 namespace espalier::wire {

@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <functional>
 
-#include "proto/convert.h"
+#include "proto/decode.h"
+#include "proto/encode.h"
 #include "proto/espalier/v1/messages.pb.h"
+#include "proto/limits.h"
 #include "tests/proto/examples.h"
 
 // Tests every rule of the decoder: a valid example of the message, one change in it, and the

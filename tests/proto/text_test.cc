@@ -4,7 +4,9 @@
 
 #include <random>
 
-#include "proto/convert.h"
+#include "proto/decode.h"
+#include "proto/encode.h"
+#include "proto/limits.h"
 
 namespace espalier::wire {
 namespace {

@@ -2,7 +2,8 @@
 #include <google/protobuf/unknown_field_set.h>
 #include <gtest/gtest.h>
 
-#include "proto/convert.h"
+#include "proto/decode.h"
+#include "proto/encode.h"
 #include "proto/espalier/v1/messages.pb.h"
 #include "tests/proto/examples.h"
 

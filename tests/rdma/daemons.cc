@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "common/files/topology_file.h"
-#include "common/http/http.h"
+#include "common/http/http_client.h"
 #include "deploy/lab/lab_layout.h"
 #include "tests/rdma/rdma_machine.h"
 

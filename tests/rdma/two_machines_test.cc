@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/http/http.h"
+#include "common/http/http_client.h"
 #include "common/os/command.h"
 #include "deploy/lab/ground_truth.h"
 #include "deploy/lab/link_faults.h"

@@ -28,20 +28,6 @@ MOST_MODULES = 12
 # Intentionally larger; docs/decisions.md gives the reasons ("Limits of sizes").
 LARGER_CLASSES = set()
 LARGER_FUNCTIONS = {"tests/tidy/layers.h"}  # a table
-# From before these rules were tests. The lists only get shorter: an entry that is not needed is an error.
-DIVIDED_CLASSES = {"CycleLearner", "StartPredictor", "StoreFile"}
-WITHOUT_HEADER = {
-    "collective/forest/bound/tree_count.cc", "collective/forest/files/parse_forest_json.cc",
-    "collective/program/files/format_msccl_xml.cc",
-    "collective/program/files/parse_msccl_xml.cc", "collective/synthesis/concurrent_flow.cc",
-    "collective/synthesis/graphs/distance_regular.cc", "collective/synthesis/prediction.cc",
-    "collective/synthesis/schedules/ring.cc", "collective/transport/stores/tcp_store_server.cc",
-    "common/bus/zmq_dealer_bus.cc", "common/bus/zmq_router_bus.cc", "common/files/file.cc",
-    "common/files/json_fields.cc", "common/files/json_writer.cc", "common/http/http_client.cc",
-    "common/http/http_server.cc", "controller/planning/start_predictor_learning.cc",
-    "controller/prediction/cycle_learner_phases.cc", "controller/store/store_pruning.cc",
-    "proto/decode.cc", "proto/decode_bodies.cc", "proto/decode_reports.cc", "proto/decode_trains.cc",
-    "proto/encode.cc"}
 # Not C++ interfaces of ours: exported C symbols, and one kernel for each instruction set.
 NO_MODULE = re.compile(r"(/exports|/main|/kernels_\w+)\.cc$")
 
@@ -227,17 +213,12 @@ def check_modules(sources):
              if len(modules) > MOST_MODULES}
     for folder, count in sorted(large.items()):
         yield f"{folder} has {count} modules (at most {MOST_MODULES}: divide it into rooms)"
-    divided = dict(divided_classes(sources))
-    for title, files in divided.items():
-        if title not in DIVIDED_CLASSES:
-            yield f"class {title} has methods in {' and '.join(files)} (make several classes of it)"
+    for title, files in divided_classes(sources):
+        yield f"class {title} has methods in {' and '.join(files)} (make several classes of it)"
     alone = {name for name in sources if name.endswith(".cc") and not name.startswith("tests/")
              and not NO_MODULE.search(name) and name[:-3] + ".h" not in sources}
-    for name in sorted(alone - WITHOUT_HEADER):
+    for name in sorted(alone):
         yield f"{name}: has no header of its name"
-    unneeded = (DIVIDED_CLASSES - divided.keys()) | (WITHOUT_HEADER - alone)
-    for name in sorted(unneeded):
-        yield f"{name}: needs no exception any more (remove it from tests/tidy/structure.py)"
 
 
 def check(sources, circles, classes):

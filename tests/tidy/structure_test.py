@@ -11,13 +11,6 @@ import structure  # noqa: E402
 
 
 class DivisionTest(unittest.TestCase):
-    def setUp(self):
-        self.saved = structure.DIVIDED_CLASSES, structure.WITHOUT_HEADER
-        structure.DIVIDED_CLASSES, structure.WITHOUT_HEADER = set(), set()
-
-    def tearDown(self):
-        structure.DIVIDED_CLASSES, structure.WITHOUT_HEADER = self.saved
-
     def errors(self, sources):
         return list(structure.check_modules(sources))
 
@@ -44,12 +37,6 @@ class DivisionTest(unittest.TestCase):
     def test_source_has_a_header_of_its_name(self):
         self.assertEqual(self.errors({"agent/main.cc": "", "agent/verbs/exports.cc": "", "tests/a_test.cc": ""}), [])
         self.assertEqual(self.errors({"agent/part.cc": ""}), ["agent/part.cc: has no header of its name"])
-
-    def test_exceptions_only_get_fewer(self):
-        structure.WITHOUT_HEADER = {"agent/part.cc"}
-        self.assertEqual(self.errors({"agent/part.cc": ""}), [])
-        self.assertEqual(self.errors({"agent/part.cc": "", "agent/part.h": ""}),
-                         ["agent/part.cc: needs no exception any more (remove it from tests/tidy/structure.py)"])
 
 
 if __name__ == "__main__":

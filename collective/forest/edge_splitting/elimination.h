@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "collective/forest/bound/optimality.h"
+#include "collective/forest/bound/tree_count.h"
 #include "collective/forest/edge_splitting/split_graph.h"
 #include "collective/forest/model/control.h"
 #include "collective/forest/model/forest.h"

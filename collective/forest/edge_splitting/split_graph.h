@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "collective/forest/bound/optimality.h"
+#include "collective/forest/bound/tree_count.h"
 #include "collective/forest/flow/flow_graph.h"
 #include "collective/forest/model/problem.h"
 

@@ -2,7 +2,7 @@
 
 #include <span>
 
-#include "collective/forest/bound/optimality.h"
+#include "collective/forest/bound/tree_count.h"
 #include "collective/forest/edge_splitting/split_graph.h"
 #include "collective/forest/model/forest.h"
 #include "collective/forest/model/problem.h"

@@ -1,8 +1,8 @@
 #include "collective/forest/files/forest_file.h"
 
 #include "collective/forest/files/forest_binary.h"
-#include "collective/forest/files/forest_json.h"
-#include "common/files/json.h"
+#include "collective/forest/files/parse_forest_json.h"
+#include "common/files/file.h"
 
 namespace espalier::forest {
 

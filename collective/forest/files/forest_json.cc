@@ -6,7 +6,7 @@
 
 #include "collective/forest/in_network/in_network.h"
 #include "collective/forest/model/routed_trees.h"
-#include "common/files/json.h"
+#include "common/files/json_writer.h"
 
 namespace espalier::forest {
 namespace {

@@ -36,12 +36,4 @@ Result<std::string> FormatForestJson(const fabric::Topology& topology, const Tre
 // Writes the member "proof" of an object.
 void WriteProof(const AllreduceProof& proof, io::JsonWriter& writer);
 
-// Parses the output of FormatForestJson. Checks the form only; whether the schedule is sound is
-// left to the verifier.
-// Errors: kInvalidArgument "NAME:LINE:COL: what" for bad JSON, unknown fields, ids that the
-// topology does not have, paths that do not lead from `from` to `to`, and two parents of one node
-// in a tree.
-Result<TreeSchedule> ParseForestJson(std::string_view text, std::string_view name,
-                                     const fabric::Topology& topology);
-
 }  // namespace espalier::forest

@@ -1,3 +1,5 @@
+#include "collective/forest/files/parse_forest_json.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -5,9 +7,9 @@
 #include <map>
 #include <utility>
 
-#include "collective/forest/files/forest_json.h"
 #include "collective/forest/model/exact_text.h"
 #include "common/files/json.h"
+#include "common/files/json_fields.h"
 
 namespace espalier::forest {
 namespace {

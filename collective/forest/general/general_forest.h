@@ -1,6 +1,6 @@
 #pragma once
 
-#include "collective/forest/bound/optimality.h"
+#include "collective/forest/bound/tree_count.h"
 #include "collective/forest/edge_splitting/elimination.h"
 #include "collective/forest/model/control.h"
 #include "collective/forest/model/forest.h"

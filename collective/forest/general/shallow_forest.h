@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "collective/forest/bound/optimality.h"
+#include "collective/forest/bound/tree_count.h"
 #include "collective/forest/model/control.h"
 #include "collective/forest/model/forest.h"
 #include "collective/forest/model/problem.h"

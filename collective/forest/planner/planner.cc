@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "collective/forest/bound/optimality.h"
+#include "collective/forest/bound/tree_count.h"
 #include "collective/forest/ecmp/ecmp_forest.h"
 #include "collective/forest/general/shallow_forest.h"
 #include "collective/forest/structures/hierarchical.h"

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "collective/forest/bound/optimality.h"
+#include "collective/forest/bound/tree_count.h"
 #include "collective/forest/model/problem.h"
 #include "collective/forest/planner/previous_trees.h"
 

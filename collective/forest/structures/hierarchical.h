@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "collective/forest/bound/optimality.h"
+#include "collective/forest/bound/tree_count.h"
 #include "collective/forest/model/control.h"
 #include "collective/forest/model/forest.h"
 #include "collective/forest/model/problem.h"

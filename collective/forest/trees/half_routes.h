@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "collective/forest/bound/optimality.h"
+#include "collective/forest/bound/tree_count.h"
 #include "collective/forest/model/forest.h"
 #include "collective/forest/model/problem.h"
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "collective/forest/bound/optimality.h"
+#include "collective/forest/bound/tree_count.h"
 #include "collective/forest/model/forest.h"
 #include "collective/forest/model/problem.h"
 #include "collective/forest/trees/half_routes.h"

@@ -1,3 +1,5 @@
+#include "collective/program/files/format_msccl_xml.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,7 +10,6 @@
 #include <vector>
 
 #include "collective/program/files/msccl_names.h"
-#include "collective/program/files/msccl_xml.h"
 
 namespace espalier::program {
 namespace {

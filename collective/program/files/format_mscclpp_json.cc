@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/files/json.h"
+#include "common/files/json_writer.h"
 
 namespace espalier::program {
 namespace {

@@ -11,6 +11,7 @@
 #include "collective/program/mscclpp/plan.h"
 #include "common/base/result.h"
 #include "common/files/json.h"
+#include "common/files/json_fields.h"
 
 // What the operations of an execution plan refer to by number, read from its JSON: channels, remote
 // buffers, semaphores. Used by parse_mscclpp_json.cc alone.

@@ -1,3 +1,5 @@
+#include "collective/program/files/parse_msccl_xml.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,7 +11,6 @@
 #include <vector>
 
 #include "collective/program/files/msccl_names.h"
-#include "collective/program/files/msccl_xml.h"
 
 namespace espalier::program {
 namespace {

@@ -8,11 +8,14 @@
 #include <utility>
 
 #include "collective/program/files/msccl_names.h"
-#include "collective/program/files/msccl_xml.h"
+#include "collective/program/files/parse_msccl_xml.h"
 #include "collective/program/files/parse_mscclpp_json.h"
 #include "collective/program/mscclpp/plan_program.h"
 #include "collective/program/mscclpp/plan_run.h"
+#include "common/files/file.h"
 #include "common/files/json.h"
+#include "common/files/json_fields.h"
+#include "common/files/json_writer.h"
 
 namespace espalier::program {
 namespace {

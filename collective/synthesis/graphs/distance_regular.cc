@@ -1,3 +1,5 @@
+#include "collective/synthesis/graphs/distance_regular.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -43,11 +43,6 @@ Result<Network> BuildDeBruijn(std::int64_t degree, std::int64_t length);
 Result<Network> BuildHamming(std::int64_t dimension, std::int64_t size);
 // The product of rings; a dimension of 2 is one link.
 Result<Network> BuildTorusNetwork(std::span<const std::int64_t> dimensions);
-// The distance-regular network of degree 4 with so many nodes (Table A.2): 6, 9, 10, 14, 15, 16,
-// 21, 26, 32, 35, 45, 70, 80, 189 or 728.
-Result<Network> BuildDistanceRegular(std::int64_t nodes);
-std::span<const std::int64_t> DistanceRegularSizes();
-
 // The Cartesian product (Definition 3): node (a, b) is a * |B| + b.
 Result<Network> BuildProduct(const Network& a, const Network& b);
 

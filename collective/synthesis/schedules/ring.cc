@@ -1,3 +1,5 @@
+#include "collective/synthesis/schedules/ring.h"
+
 #include <algorithm>
 #include <cstdint>
 #include <string>

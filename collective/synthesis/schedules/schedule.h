@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "collective/forest/model/tree_schedule.h"
-#include "collective/synthesis/graphs/digraph.h"
 #include "common/base/result.h"
 
 namespace espalier::synthesis {
@@ -60,13 +59,6 @@ Schedule Reverse(Schedule schedule);
 // Precondition: both are of the same nodes.
 // Errors: kResourceExhausted for too many chunks or sends.
 Result<Schedule> Concatenate(Schedule reduce_scatter, Schedule allgather);
-
-// Makes the classic ring schedule: every shard goes all the way round in N - 1 steps, half in each
-// direction if the links go both ways. Optimal in bandwidth; the BFB schedule of the same ring
-// takes half the steps.
-// Errors: kFailedPrecondition for a network that is not one ring with equal links; kInvalidArgument
-// for other collectives than allgather, reduce-scatter and allreduce.
-Result<Schedule> MakeRingSchedule(const Digraph& graph, Collective collective);
 
 // Renames node n to names[n], which is a permutation (Definition 7).
 Schedule Rename(Schedule schedule, std::span<const std::int32_t> names);

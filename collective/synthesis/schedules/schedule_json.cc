@@ -10,6 +10,8 @@
 
 #include "collective/forest/model/exact_text.h"
 #include "common/files/json.h"
+#include "common/files/json_fields.h"
+#include "common/files/json_writer.h"
 
 namespace espalier::synthesis {
 namespace {

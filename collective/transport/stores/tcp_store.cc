@@ -12,6 +12,7 @@
 #include "collective/transport/stores/file_store.h"
 #include "collective/transport/stores/folder_meeting.h"
 #include "collective/transport/stores/store_frames.h"
+#include "collective/transport/stores/tcp_store_server.h"
 
 namespace espalier::transport {
 namespace {

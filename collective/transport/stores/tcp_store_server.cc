@@ -1,3 +1,5 @@
+#include "collective/transport/stores/tcp_store_server.h"
+
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -17,7 +19,6 @@
 
 #include "collective/transport/base/fork_guard.h"
 #include "collective/transport/stores/store_frames.h"
-#include "collective/transport/stores/tcp_store.h"
 
 namespace espalier::transport {
 namespace {

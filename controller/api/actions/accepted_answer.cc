@@ -1,6 +1,6 @@
 #include "controller/api/actions/accepted_answer.h"
 
-#include "common/files/json.h"
+#include "common/files/json_writer.h"
 
 namespace espalier::controller {
 

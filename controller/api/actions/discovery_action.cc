@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "common/base/address/ip_prefix.h"
-#include "common/files/json.h"
+#include "common/files/json_writer.h"
 #include "controller/discovery/discovery_run.h"
 
 namespace espalier::controller {

@@ -5,6 +5,7 @@
 
 #include "common/base/users/local_user.h"
 #include "common/files/json.h"
+#include "common/files/json_fields.h"
 
 namespace espalier::controller {
 

@@ -5,7 +5,6 @@
 #include <string_view>
 
 #include "common/base/result.h"
-#include "common/files/json.h"
 #include "controller/controller.h"
 
 namespace espalier::controller {

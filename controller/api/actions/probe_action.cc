@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-#include "common/files/json.h"
+#include "common/files/json_writer.h"
 #include "controller/api/actions/sprayed_loads.h"
 #include "controller/api/views/flow_view.h"
 

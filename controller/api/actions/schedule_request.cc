@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/files/json.h"
+#include "common/files/json_fields.h"
 #include "controller/api/actions/accepted_answer.h"
 
 namespace espalier::controller {

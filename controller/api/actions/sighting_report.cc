@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "common/files/json.h"
+#include "common/files/json_fields.h"
 #include "controller/api/actions/accepted_answer.h"
 
 namespace espalier::controller {

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/files/json.h"
+#include "common/files/json_writer.h"
 #include "common/files/topology_file.h"
 
 namespace espalier::controller {

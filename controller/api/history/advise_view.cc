@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "common/base/enum_names.h"
-#include "common/files/json.h"
+#include "common/files/json_writer.h"
 
 namespace espalier::controller {
 namespace {

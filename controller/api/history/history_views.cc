@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/files/json.h"
+#include "common/files/json_writer.h"
 #include "controller/api/views/link_view.h"
 #include "controller/state/fabric_health.h"
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "common/files/json.h"
+#include "common/files/json_writer.h"
 #include "controller/api/http/page_safety.h"
 
 namespace espalier::controller {

@@ -8,6 +8,7 @@
 
 #include "common/base/time/wall_time.h"
 #include "common/http/http.h"
+#include "common/http/http_server.h"
 #include "common/identity/access_tokens.h"
 #include "controller/api/http/guarded_streams.h"
 #include "controller/api/http/logins.h"

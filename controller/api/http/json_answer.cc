@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "common/files/json.h"
+#include "common/files/json_writer.h"
 
 namespace espalier::controller {
 

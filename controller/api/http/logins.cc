@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "common/base/log.h"
-#include "common/files/json.h"
+#include "common/files/file.h"
 #include "common/files/trusted_files.h"
 #include "common/identity/access_tokens.h"
 

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "common/files/json.h"
+#include "common/files/json_writer.h"
 
 namespace espalier::controller {
 namespace {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/files/json.h"
+#include "common/files/json_writer.h"
 #include "controller/api/views/flow_statistics.h"
 #include "controller/api/views/flow_view.h"
 #include "controller/api/views/job_view.h"

@@ -10,7 +10,7 @@
 #include <set>
 #include <utility>
 
-#include "common/files/json.h"
+#include "common/files/json_writer.h"
 
 namespace espalier::controller {
 namespace {

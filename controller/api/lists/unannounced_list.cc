@@ -1,6 +1,6 @@
 #include "controller/api/lists/unannounced_list.h"
 
-#include "common/files/json.h"
+#include "common/files/json_writer.h"
 #include "controller/api/views/flow_view.h"
 
 namespace espalier::controller {

@@ -7,7 +7,7 @@
 #include <span>
 #include <utility>
 
-#include "common/files/json.h"
+#include "common/files/json_writer.h"
 #include "controller/api/views/flow_view.h"
 #include "controller/api/views/job_view.h"
 #include "controller/api/views/link_view.h"

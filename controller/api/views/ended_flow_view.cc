@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "common/files/json.h"
+#include "common/files/json_writer.h"
 #include "controller/api/views/flow_view.h"
 
 namespace espalier::controller {

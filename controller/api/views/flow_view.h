@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "common/files/json.h"
+#include "common/files/json_writer.h"
 #include "controller/api/views/shown_flow.h"
 #include "controller/controller.h"
 #include "controller/placement/ports/return_paths.h"

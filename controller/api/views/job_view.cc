@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "common/files/json.h"
+#include "common/files/json_writer.h"
 #include "controller/api/views/flow_view.h"
 #include "controller/intents/intent_text.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "common/files/json.h"
+#include "common/files/json_writer.h"
 #include "controller/api/views/flow_statistics.h"
 #include "controller/controller.h"
 #include "controller/state/state.h"

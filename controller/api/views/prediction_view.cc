@@ -1,6 +1,6 @@
 #include "controller/api/views/prediction_view.h"
 
-#include "common/files/json.h"
+#include "common/files/json_writer.h"
 
 namespace espalier::controller {
 

@@ -4,7 +4,7 @@
 #include <set>
 #include <string>
 
-#include "common/files/json.h"
+#include "common/files/json_writer.h"
 #include "controller/intents/intent_text.h"
 #include "controller/intents/steering.h"
 

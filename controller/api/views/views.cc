@@ -6,7 +6,7 @@
 #include <chrono>
 
 #include "common/base/enum_names.h"
-#include "common/files/json.h"
+#include "common/files/json_writer.h"
 #include "controller/api/views/flow_view.h"
 #include "controller/api/views/link_view.h"
 #include "controller/intents/intent_text.h"

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "common/files/json.h"
+#include "common/files/json_writer.h"
 #include "controller/api/views/flow_statistics.h"
 #include "controller/controller.h"
 #include "controller/placement/loads/load_summary.h"

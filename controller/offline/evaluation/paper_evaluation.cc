@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "common/fabric/builders.h"
-#include "common/files/json.h"
+#include "common/files/file.h"
 #include "common/os/command.h"
 #include "common/terminal/progress.h"
 #include "controller/offline/evaluation/paper_results.h"

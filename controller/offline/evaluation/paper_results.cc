@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "common/files/json.h"
+#include "common/files/json_writer.h"
 #include "controller/offline/evaluation/run_json.h"
 
 namespace espalier::offline {

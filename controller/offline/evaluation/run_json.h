@@ -2,7 +2,7 @@
 
 #include <span>
 
-#include "common/files/json.h"
+#include "common/files/json_writer.h"
 #include "controller/offline/evaluation/schemes.h"
 #include "controller/offline/simulation/job.h"
 

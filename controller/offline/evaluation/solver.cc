@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "common/files/json.h"
+#include "common/files/file.h"
 #include "common/os/command.h"
 #include "common/os/scratch_folder.h"
 

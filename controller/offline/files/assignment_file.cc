@@ -13,6 +13,8 @@
 #include "common/base/enum_names.h"
 #include "common/base/units.h"
 #include "common/files/json.h"
+#include "common/files/json_fields.h"
+#include "common/files/json_writer.h"
 
 namespace espalier::offline {
 

@@ -8,7 +8,9 @@
 #include <string>
 #include <utility>
 
+#include "common/files/file.h"
 #include "common/files/json.h"
+#include "common/files/json_fields.h"
 #include "controller/offline/files/floodns_job.h"
 #include "controller/offline/files/phase_reader.h"
 

@@ -9,6 +9,7 @@
 #include "common/fabric/paths.h"
 #include "common/fabric/topology.h"
 #include "common/files/json.h"
+#include "common/files/json_fields.h"
 #include "controller/offline/simulation/job.h"
 
 namespace espalier::offline {

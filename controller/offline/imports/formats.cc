@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "common/files/json.h"
+#include "common/files/file.h"
 #include "controller/offline/imports/discovered.h"
 #include "controller/offline/imports/facts/reading.h"
 #include "controller/offline/imports/readers/containerlab_links.h"

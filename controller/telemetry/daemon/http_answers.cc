@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "common/files/json.h"
+#include "common/files/json_writer.h"
 #include "controller/telemetry/collector_view.h"
 #include "controller/telemetry/polls/polls_view.h"
 

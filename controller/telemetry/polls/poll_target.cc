@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "common/http/http.h"
+#include "common/http/http_client.h"
 #include "common/os/command.h"
 #include "controller/telemetry/polls/port_readers.h"
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "common/files/json.h"
+#include "common/files/json_writer.h"
 #include "controller/telemetry/polls/polled_switches.h"
 
 namespace espalier::telemetry {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/files/json.h"
+#include "common/files/json_fields.h"
 
 namespace espalier::telemetry {
 namespace {

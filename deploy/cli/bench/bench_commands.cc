@@ -12,7 +12,8 @@
 #include <vector>
 
 #include "common/files/command_result.h"
-#include "common/files/json.h"
+#include "common/files/file.h"
+#include "common/files/json_writer.h"
 #include "deploy/cli/bench/bench_explain.h"
 #include "deploy/cli/bench/bench_run.h"
 

@@ -10,7 +10,7 @@
 #include "collective/program/files/program_file.h"
 #include "collective/runtime/program/active_plan.h"
 #include "common/files/command_result.h"
-#include "common/files/json.h"
+#include "common/files/json_writer.h"
 
 namespace espalier::runtime {
 namespace {

@@ -12,7 +12,7 @@
 #include <thread>
 #include <utility>
 
-#include "common/http/http.h"
+#include "common/http/http_client.h"
 #include "common/os/command.h"
 #include "common/verbs/roce_address.h"
 

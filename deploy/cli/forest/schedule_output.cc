@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "collective/forest/files/forest_binary.h"
-#include "common/files/json.h"
+#include "common/files/json_writer.h"
 #include "deploy/cli/forest/schedule_program.h"
 
 namespace espalier::forest {

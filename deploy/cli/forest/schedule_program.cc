@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "collective/algorithms/forest_program.h"
+#include "collective/program/files/format_msccl_xml.h"
 #include "collective/program/files/format_mscclpp_json.h"
-#include "collective/program/files/msccl_xml.h"
 #include "collective/program/files/program_file.h"
 #include "collective/program/verifier/verifier.h"
 

@@ -18,7 +18,9 @@
 #include "common/fabric/folded_clos.h"
 #include "common/fabric/paths.h"
 #include "common/files/command_result.h"
+#include "common/files/file.h"
 #include "common/files/json.h"
+#include "common/files/json_writer.h"
 #include "common/files/topology_file.h"
 
 namespace espalier::order {

@@ -11,7 +11,8 @@
 #include <vector>
 
 #include "common/files/command_result.h"
-#include "common/files/json.h"
+#include "common/files/file.h"
+#include "common/files/json_writer.h"
 #include "deploy/cli/lab/link_feed.h"
 #include "deploy/cli/lab/rdma_command.h"
 #include "deploy/cli/lab/steered_lab.h"

@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <vector>
 
-#include "common/files/json.h"
+#include "common/files/json_writer.h"
 #include "deploy/lab/link_watch.h"
 
 namespace espalier::lab {

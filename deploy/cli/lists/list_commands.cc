@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "common/files/json.h"
+#include "common/files/json_writer.h"
 #include "common/terminal/closest_name.h"
 #include "common/terminal/interrupt.h"
 #include "common/terminal/table.h"

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "common/files/json.h"
+#include "common/files/json_writer.h"
 #include "common/terminal/interrupt.h"
 #include "common/terminal/table.h"
 #include "deploy/cli/lists/list_view.h"

@@ -12,7 +12,8 @@
 #include <vector>
 
 #include "common/base/time/wall_time.h"
-#include "common/files/json.h"
+#include "common/files/file.h"
+#include "common/files/json_writer.h"
 #include "deploy/cli/bundle/archive.h"
 
 namespace espalier::cli {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/files/json.h"
+#include "common/files/json_writer.h"
 #include "common/terminal/closest_name.h"
 #include "common/terminal/table.h"
 #include "deploy/cli/session/contexts.h"

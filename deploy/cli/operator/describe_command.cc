@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/files/json.h"
+#include "common/files/json_writer.h"
 #include "common/terminal/table.h"
 #include "common/terminal/units.h"
 #include "deploy/cli/operator/explain_command.h"

@@ -11,7 +11,9 @@
 #include <string_view>
 
 #include "common/base/users/local_user.h"
+#include "common/files/file.h"
 #include "common/files/json.h"
+#include "common/files/json_writer.h"
 #include "common/terminal/table.h"
 #include "deploy/cli/lists/advise_command.h"
 #include "deploy/cli/lists/list_commands.h"

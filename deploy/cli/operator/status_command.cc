@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "common/files/json.h"
+#include "common/files/json_writer.h"
 #include "common/terminal/interrupt.h"
 #include "common/terminal/table.h"
 

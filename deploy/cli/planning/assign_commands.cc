@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include "common/files/command_result.h"
-#include "common/files/json.h"
+#include "common/files/file.h"
 #include "common/files/topology_file.h"
 #include "controller/offline/evaluation/flow_set_assigner.h"
 #include "controller/offline/files/flow_file.h"

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/files/json.h"
+#include "common/files/json_writer.h"
 #include "common/terminal/table.h"
 
 namespace espalier::cli {

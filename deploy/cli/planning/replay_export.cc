@@ -1,6 +1,6 @@
 #include "deploy/cli/planning/replay_export.h"
 
-#include "common/files/json.h"
+#include "common/files/file.h"
 
 namespace espalier::cli {
 

@@ -13,6 +13,7 @@
 
 #include "common/files/command_result.h"
 #include "common/files/json.h"
+#include "common/files/json_writer.h"
 #include "common/files/topology_file.h"
 #include "common/terminal/interrupt.h"
 #include "common/terminal/progress.h"

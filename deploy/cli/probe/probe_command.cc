@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/files/json.h"
+#include "common/files/json_writer.h"
 #include "common/terminal/table.h"
 #include "deploy/cli/probe/probe_summary.h"
 #include "deploy/cli/probe/sweep.h"

@@ -12,14 +12,14 @@
 #include <vector>
 
 #include "collective/algorithms/algorithm.h"
+#include "collective/program/files/format_msccl_xml.h"
 #include "collective/program/files/format_mscclpp_json.h"
-#include "collective/program/files/msccl_xml.h"
 #include "collective/program/files/program_file.h"
 #include "collective/program/program_bytes.h"
 #include "collective/program/served_sizes.h"
 #include "collective/program/verifier/verifier.h"
 #include "common/files/command_result.h"
-#include "common/files/json.h"
+#include "common/files/json_writer.h"
 
 namespace espalier::program {
 namespace {

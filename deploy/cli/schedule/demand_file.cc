@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/files/json.h"
+#include "common/files/json_fields.h"
 
 namespace espalier::synthesis {
 

@@ -15,6 +15,7 @@
 #include "common/base/units.h"
 #include "common/files/command_result.h"
 #include "common/files/json.h"
+#include "common/files/json_writer.h"
 #include "common/files/topology_file.h"
 #include "common/terminal/table.h"
 

@@ -11,17 +11,19 @@
 #include <string_view>
 #include <utility>
 
+#include "collective/program/files/format_msccl_xml.h"
 #include "collective/program/files/format_mscclpp_json.h"
-#include "collective/program/files/msccl_xml.h"
 #include "collective/program/files/program_file.h"
 #include "collective/program/verifier/verifier.h"
 #include "collective/synthesis/all_to_all.h"
+#include "collective/synthesis/concurrent_flow.h"
 #include "collective/synthesis/construction.h"
 #include "collective/synthesis/schedules/bfb.h"
 #include "collective/synthesis/schedules/schedule_json.h"
 #include "collective/synthesis/schedules/schedule_program.h"
 #include "common/files/command_result.h"
-#include "common/files/json.h"
+#include "common/files/file.h"
+#include "common/files/json_writer.h"
 #include "common/files/topology_file.h"
 #include "deploy/cli/schedule/demand_file.h"
 

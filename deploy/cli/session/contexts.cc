@@ -8,7 +8,9 @@
 #include <system_error>
 #include <utility>
 
+#include "common/files/file.h"
 #include "common/files/json.h"
+#include "common/files/json_writer.h"
 
 namespace espalier::cli {
 namespace {

@@ -18,6 +18,7 @@
 #include "common/files/command_result.h"
 #include "common/files/trusted_files.h"
 #include "common/http/http.h"
+#include "common/http/http_client.h"
 #include "common/terminal/table.h"
 #include "deploy/cli/session/action_output.h"
 #include "deploy/cli/session/contexts.h"

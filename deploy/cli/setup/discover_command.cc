@@ -14,7 +14,9 @@
 #include <vector>
 
 #include "common/files/command_result.h"
+#include "common/files/file.h"
 #include "common/files/json.h"
+#include "common/files/json_writer.h"
 #include "common/files/topology_file.h"
 #include "controller/offline/imports/combine.h"
 #include "controller/offline/imports/discovered.h"

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "common/files/command_result.h"
-#include "common/files/json.h"
+#include "common/files/json_writer.h"
 #include "controller/store/store_tools.h"
 
 namespace espalier::cli {

@@ -18,7 +18,7 @@
 #include "common/fabric/paths.h"
 #include "common/fabric/tier_text.h"
 #include "common/files/command_result.h"
-#include "common/files/json.h"
+#include "common/files/json_writer.h"
 #include "common/files/topology_file.h"
 #include "controller/offline/imports/discovered.h"
 #include "controller/routing/bounds/standing_proof.h"

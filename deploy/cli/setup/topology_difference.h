@@ -1,7 +1,7 @@
 #pragma once
 
 #include "common/fabric/topology.h"
-#include "common/files/json.h"
+#include "common/files/json_writer.h"
 
 namespace espalier::cli {
 

@@ -9,7 +9,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
-#include "common/files/json.h"
+#include "common/files/file.h"
 #include "common/files/topology_file.h"
 #include "deploy/lab/traffic/traffic_host.h"
 

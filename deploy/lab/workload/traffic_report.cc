@@ -6,6 +6,8 @@
 #include <system_error>
 
 #include "common/files/json.h"
+#include "common/files/json_fields.h"
+#include "common/files/json_writer.h"
 
 namespace espalier::traffic {
 namespace {

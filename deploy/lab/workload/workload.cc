@@ -9,6 +9,8 @@
 #include <utility>
 
 #include "common/files/json.h"
+#include "common/files/json_fields.h"
+#include "common/files/json_writer.h"
 
 namespace espalier::traffic {
 namespace {

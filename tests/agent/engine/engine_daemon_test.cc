@@ -19,7 +19,7 @@
 #include <thread>
 #include <vector>
 
-#include "common/http/http.h"
+#include "common/http/http_client.h"
 #include "tests/attack/engine_program.h"
 #include "tests/attack/raw_tcp.h"
 #include "tests/temporary_folder.h"

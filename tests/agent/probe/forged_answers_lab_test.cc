@@ -21,10 +21,11 @@
 #include <vector>
 
 #include "common/base/unique_fd.h"
-#include "common/bus/zmq_bus.h"
-#include "common/http/http.h"
+#include "common/bus/zmq_router_bus.h"
+#include "common/http/http_client.h"
 #include "common/os/command.h"
-#include "proto/convert.h"
+#include "proto/decode.h"
+#include "proto/encode.h"
 #include "tests/common/loop/asio_harness.h"
 #include "tests/own_network.h"
 #include "tests/temporary_folder.h"

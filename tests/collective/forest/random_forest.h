@@ -4,7 +4,7 @@
 #include <random>
 #include <string>
 
-#include "collective/forest/bound/optimality.h"
+#include "collective/forest/bound/tree_count.h"
 #include "collective/forest/model/forest.h"
 #include "collective/forest/model/problem.h"
 

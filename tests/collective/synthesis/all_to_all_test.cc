@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "collective/program/verifier/verifier.h"
+#include "collective/synthesis/concurrent_flow.h"
 #include "collective/synthesis/construction.h"
 #include "controller/offline/evaluation/solver.h"
 #include "tests/collective/program/reference_run.h"

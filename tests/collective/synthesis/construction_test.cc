@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "collective/synthesis/prediction.h"
 #include "collective/synthesis/schedules/verifier.h"
 
 namespace espalier::synthesis {

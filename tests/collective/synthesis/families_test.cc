@@ -6,6 +6,7 @@
 #include <map>
 #include <vector>
 
+#include "collective/synthesis/graphs/distance_regular.h"
 #include "collective/synthesis/schedules/bfb.h"
 
 namespace espalier::synthesis {

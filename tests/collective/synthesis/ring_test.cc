@@ -1,3 +1,5 @@
+#include "collective/synthesis/schedules/ring.h"
+
 #include <gtest/gtest.h>
 
 #include <string>

@@ -10,8 +10,9 @@
 #include <thread>
 #include <vector>
 
+#include "collective/program/files/format_msccl_xml.h"
 #include "collective/program/files/format_mscclpp_json.h"
-#include "collective/program/files/msccl_xml.h"
+#include "collective/program/files/parse_msccl_xml.h"
 #include "collective/program/verifier/verifier.h"
 #include "collective/runtime/program/interpreter.h"
 #include "collective/synthesis/construction.h"

@@ -17,8 +17,9 @@
 #include <map>
 #include <thread>
 
-#include "common/bus/zmq_bus.h"
+#include "common/bus/zmq_dealer_bus.h"
 #include "common/bus/zmq_frames.h"
+#include "common/bus/zmq_router_bus.h"
 #include "tests/common/bus/bus_end.h"
 #include "tests/common/loop/asio_harness.h"
 

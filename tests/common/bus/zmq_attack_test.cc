@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "common/bus/zmq_bus.h"
+#include "common/bus/zmq_router_bus.h"
 #include "tests/attack/zmq_peer.h"
 #include "tests/attack/zmtp.h"
 #include "tests/common/bus/bus_end.h"

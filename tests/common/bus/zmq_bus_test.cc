@@ -1,5 +1,3 @@
-#include "common/bus/zmq_bus.h"
-
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,6 +10,8 @@
 #include <random>
 
 #include "common/base/unique_fd.h"
+#include "common/bus/zmq_dealer_bus.h"
+#include "common/bus/zmq_router_bus.h"
 #include "common/bus/zmq_socket.h"
 #include "tests/common/bus/bus_contract.h"
 #include "tests/common/bus/bus_end.h"

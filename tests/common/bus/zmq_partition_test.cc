@@ -10,7 +10,8 @@
 #include <string>
 
 #include "common/base/unique_fd.h"
-#include "common/bus/zmq_bus.h"
+#include "common/bus/zmq_dealer_bus.h"
+#include "common/bus/zmq_router_bus.h"
 #include "tests/common/bus/bus_end.h"
 #include "tests/common/loop/asio_harness.h"
 

@@ -1,10 +1,11 @@
+#include "common/files/file.h"
+
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
 
-#include "common/files/json.h"
 #include "tests/temporary_folder.h"
 
 namespace espalier::io {

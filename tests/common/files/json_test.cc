@@ -5,6 +5,9 @@
 
 #include <limits>
 
+#include "common/files/json_fields.h"
+#include "common/files/json_writer.h"
+
 namespace espalier::io {
 namespace {
 

@@ -12,6 +12,8 @@
 #include <utility>
 
 #include "common/http/http.h"
+#include "common/http/http_client.h"
+#include "common/http/http_server.h"
 #include "common/loop/asio_event_loop.h"
 #include "common/net/socket_address.h"
 

@@ -10,6 +10,8 @@
 
 #include "common/http/connection_places.h"
 #include "common/http/http.h"
+#include "common/http/http_client.h"
+#include "common/http/http_server.h"
 #include "tests/common/http/http_harness.h"
 #include "tests/common/loop/asio_harness.h"
 

@@ -16,6 +16,8 @@
 #include <thread>
 #include <vector>
 
+#include "common/http/http_client.h"
+#include "common/http/http_server.h"
 #include "common/http/url.h"
 #include "common/net/socket_address.h"
 #include "tests/common/http/http_harness.h"

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "common/files/json.h"
+#include "common/files/file.h"
 #include "common/files/trusted_files.h"
 #include "common/identity/access_tokens.h"
 #include "common/identity/key_files.h"

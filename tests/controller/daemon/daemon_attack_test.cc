@@ -8,7 +8,8 @@
 #include <atomic>
 #include <cstring>
 
-#include "proto/convert.h"
+#include "proto/decode.h"
+#include "proto/encode.h"
 #include "tests/attack/zmtp.h"
 #include "tests/controller/daemon/daemon_fixture.h"
 

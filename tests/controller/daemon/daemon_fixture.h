@@ -17,8 +17,9 @@
 #include <thread>
 #include <vector>
 
-#include "common/files/json.h"
+#include "common/files/file.h"
 #include "common/http/http.h"
+#include "common/http/http_client.h"
 #include "common/identity/key_folder.h"
 #include "common/os/command.h"
 #include "tests/temporary_folder.h"

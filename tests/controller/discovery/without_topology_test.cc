@@ -15,7 +15,8 @@
 #include "controller/offline/imports/combine.h"
 #include "controller/offline/imports/discovered.h"
 #include "controller/store/memory_store.h"
-#include "proto/convert.h"
+#include "proto/decode.h"
+#include "proto/encode.h"
 #include "tests/controller/discovery/probe_world.h"
 
 namespace espalier::controller {

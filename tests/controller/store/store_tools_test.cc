@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "common/files/json.h"
+#include "common/files/file.h"
 #include "tests/controller/store/store_folder.h"
 
 namespace espalier::controller {

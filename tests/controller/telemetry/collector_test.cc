@@ -10,6 +10,7 @@
 #include "common/base/random.h"
 #include "common/fabric/builders.h"
 #include "common/files/json.h"
+#include "common/files/json_writer.h"
 #include "controller/telemetry/collector_view.h"
 #include "tests/controller/telemetry/sflow_datagrams.h"
 

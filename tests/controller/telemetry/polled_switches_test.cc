@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "common/fabric/builders.h"
-#include "common/files/json.h"
+#include "common/files/json_writer.h"
 #include "controller/telemetry/polls/polls_view.h"
 
 namespace espalier::telemetry {

@@ -12,6 +12,7 @@
 
 #include "common/fabric/builders.h"
 #include "common/http/http.h"
+#include "common/http/http_server.h"
 #include "controller/telemetry/polls/state_reports.h"
 #include "tests/common/loop/asio_harness.h"
 #include "tests/temporary_folder.h"

@@ -7,7 +7,7 @@
 
 #include "common/fabric/builders.h"
 #include "common/fabric/ecmp/ecmp_hash.h"
-#include "common/files/json.h"
+#include "common/files/file.h"
 #include "common/files/topology_file.h"
 #include "tests/common/fabric/hash_names.h"
 #include "tests/temporary_folder.h"

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "common/fabric/builders.h"
+#include "common/files/file.h"
 #include "common/files/json.h"
 #include "common/files/topology_file.h"
 #include "tests/deploy/cli/run_command.h"

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/files/json.h"
+#include "common/files/json_writer.h"
 #include "common/terminal/table.h"
 
 namespace espalier::offline {

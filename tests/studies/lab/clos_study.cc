@@ -7,7 +7,7 @@
 #include <memory>
 #include <utility>
 
-#include "common/files/json.h"
+#include "common/files/json_writer.h"
 #include "deploy/demo/failover.h"
 #include "deploy/demo/main_job.h"
 #include "deploy/demo/measured_run.h"

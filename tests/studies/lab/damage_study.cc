@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/files/json.h"
+#include "common/files/json_writer.h"
 #include "tests/studies/lab/damaged_run.h"
 
 namespace espalier::demo {

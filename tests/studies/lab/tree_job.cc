@@ -16,6 +16,7 @@
 
 #include "common/base/users/job_key.h"
 #include "common/files/json.h"
+#include "common/files/json_writer.h"
 
 namespace espalier::demo {
 namespace {

@@ -13,6 +13,7 @@
 #include "common/fabric/builders.h"
 #include "common/files/command_result.h"
 #include "common/files/json.h"
+#include "common/files/json_writer.h"
 #include "common/terminal/interrupt.h"
 #include "common/terminal/progress.h"
 #include "common/terminal/table.h"

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "collective/forest/bound/tree_count.h"
 #include "tests/collective/forest/reference_cases.h"
 
 namespace espalier::forest {

@@ -1,3 +1,5 @@
+#include "collective/forest/bound/tree_count.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>

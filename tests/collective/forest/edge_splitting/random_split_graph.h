@@ -5,7 +5,7 @@
 #include <random>
 #include <vector>
 
-#include "collective/forest/bound/optimality.h"
+#include "collective/forest/bound/tree_count.h"
 #include "collective/forest/edge_splitting/split_graph.h"
 #include "collective/forest/model/problem.h"
 

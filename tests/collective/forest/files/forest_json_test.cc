@@ -7,7 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "common/files/json.h"
+#include "collective/forest/files/parse_forest_json.h"
+#include "common/files/json_writer.h"
 #include "tests/collective/forest/files/small_schedule.h"
 
 namespace espalier::forest {

@@ -7,6 +7,7 @@
 
 #include "collective/forest/files/forest_binary.h"
 #include "collective/forest/files/forest_json.h"
+#include "collective/forest/files/parse_forest_json.h"
 #include "collective/forest/model/exact_text.h"
 #include "collective/forest/planner/planner.h"
 #include "tests/collective/forest/reference_cases.h"

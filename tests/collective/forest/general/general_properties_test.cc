@@ -6,6 +6,7 @@
 #include <string>
 
 #include "collective/forest/bound/optimality.h"
+#include "collective/forest/bound/tree_count.h"
 #include "collective/forest/general/general_forest.h"
 #include "collective/forest/planner/planner.h"
 #include "collective/forest/problem/build_problem.h"

@@ -9,6 +9,7 @@
 
 #include "collective/forest/files/forest_binary.h"
 #include "collective/forest/files/forest_json.h"
+#include "collective/forest/files/parse_forest_json.h"
 #include "common/fabric/accelerator_builders.h"
 #include "common/fabric/builders.h"
 #include "tests/collective/forest/reference_cases.h"

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "collective/forest/bound/optimality.h"
+#include "collective/forest/bound/tree_count.h"
 #include "collective/forest/general/general_forest.h"
 #include "collective/forest/model/problem.h"
 #include "collective/forest/model/rational.h"

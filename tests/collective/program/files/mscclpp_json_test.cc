@@ -12,6 +12,7 @@
 #include "collective/program/files/format_mscclpp_json.h"
 #include "collective/program/files/program_file.h"
 #include "common/files/json.h"
+#include "common/files/json_writer.h"
 #include "tests/collective/program/random_program.h"
 #include "tests/collective/program/reference_run.h"
 

@@ -5,7 +5,8 @@
 #include <string>
 
 #include "collective/algorithms/algorithm.h"
-#include "collective/program/files/msccl_xml.h"
+#include "collective/program/files/format_msccl_xml.h"
+#include "collective/program/files/parse_msccl_xml.h"
 #include "collective/program/files/program_file.h"
 #include "collective/program/verifier/verifier.h"
 #include "tests/collective/program/random_program.h"

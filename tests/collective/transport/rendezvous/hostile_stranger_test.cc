@@ -14,6 +14,7 @@
 
 #include "collective/transport/stores/file_store.h"
 #include "collective/transport/stores/tcp_store.h"
+#include "collective/transport/stores/tcp_store_server.h"
 #include "collective/transport/tcp/tcp_transport.h"
 #include "tests/attack/raw_tcp.h"
 #include "tests/temporary_folder.h"

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "collective/transport/rendezvous/tcp_socket.h"
+#include "collective/transport/stores/tcp_store_server.h"
 #include "tests/attack/raw_tcp.h"
 #include "tests/collective/transport/transport_contract.h"
 

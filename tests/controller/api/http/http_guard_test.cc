@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/files/file.h"
 #include "common/files/json.h"
 #include "common/files/trusted_files.h"
 #include "tests/controller/api/live_api_fixture.h"

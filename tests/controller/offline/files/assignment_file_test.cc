@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "common/fabric/builders.h"
-#include "common/files/json.h"
 
 namespace espalier::offline {
 namespace {

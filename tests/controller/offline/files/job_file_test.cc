@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "common/files/json.h"
+#include "common/files/file.h"
 #include "tests/controller/offline/files/job_fabric.h"
 #include "tests/temporary_folder.h"
 

@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "common/files/json.h"
+#include "common/files/file.h"
 #include "controller/offline/imports/facts/reading.h"
 #include "tests/temporary_folder.h"
 

@@ -10,6 +10,7 @@
 
 #include "common/fabric/accelerator_builders.h"
 #include "common/fabric/builders.h"
+#include "common/files/file.h"
 #include "common/files/json.h"
 #include "common/files/topology_file.h"
 #include "controller/offline/evaluation/solver.h"

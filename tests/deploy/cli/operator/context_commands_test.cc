@@ -7,6 +7,7 @@
 #include <fstream>
 #include <string>
 
+#include "common/files/file.h"
 #include "common/files/json.h"
 #include "common/files/trusted_files.h"
 #include "deploy/cli/session/contexts.h"

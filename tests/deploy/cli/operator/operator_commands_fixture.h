@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "common/http/http.h"
+#include "common/http/http_server.h"
 #include "common/loop/asio_event_loop.h"
 #include "controller/api/operator_api.h"
 #include "deploy/cli/operator/operator_commands.h"

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "common/files/file.h"
 #include "common/files/json.h"
 #include "deploy/cli/planning/simulate_commands.h"
 #include "tests/deploy/cli/run_command.h"

@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 
+#include "common/files/file.h"
 #include "common/files/json.h"
 #include "common/files/topology_file.h"
 #include "deploy/cli/schedule/network_commands.h"

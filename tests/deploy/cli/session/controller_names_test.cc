@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "common/http/http.h"
+#include "common/http/http_server.h"
 #include "common/loop/asio_event_loop.h"
 #include "controller/api/operator_api.h"
 #include "tests/controller/cluster.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <tuple>
 
-#include "common/files/json.h"
+#include "common/files/file.h"
 #include "common/files/topology_file.h"
 #include "controller/offline/imports/formats.h"
 #include "tests/deploy/cli/run_command.h"

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "common/files/file.h"
 #include "common/files/json.h"
 #include "common/files/topology_file.h"
 #include "tests/deploy/cli/run_command.h"

@@ -1,3 +1,5 @@
+#include "controller/planning/job_learning.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -5,10 +7,6 @@
 #include <chrono>
 
 #include "common/base/random.h"
-#include "controller/planning/start_predictor.h"
-
-// The part of StartPredictor that learns: which jobs there are, which of their flows is which, and
-// when each becomes busy and idle.
 
 namespace espalier::controller {
 namespace {
@@ -26,25 +24,33 @@ std::uint64_t Hash(const fabric::PortKey& key) {
 }
 
 // The key of a flow; flows between the same NICs differ by their ordinal.
-CycleLearner::Key KeyOf(std::uint64_t pair, std::uint32_t ordinal) {
-  return CycleLearner::Key(pair + ordinal);
-}
+MemberKey KeyOf(std::uint64_t pair, std::uint32_t ordinal) { return MemberKey(pair + ordinal); }
 
 }  // namespace
 
-StartPredictor::Job* StartPredictor::FindJob(std::uint32_t name) const {
+JobLearning::JobLearning(State& state, const ControllerOptions& options, Metrics& metrics)
+    : state_(state),
+      options_(options),
+      start_error_(metrics.MakeLatency(
+          "espalier_prediction_start_error_seconds",
+          "Difference between the predicted and the actual start of a set of flows")),
+      end_error_(
+          metrics.MakeLatency("espalier_prediction_end_error_seconds",
+                              "Difference between the predicted and the actual end of a flow")) {}
+
+LearnedJob* JobLearning::FindJob(std::uint32_t name) const {
   const auto found = by_name_.find(name);
   return found == by_name_.end() ? nullptr : found->second;
 }
 
-bool StartPredictor::MakeRoom(std::size_t host) {
+bool JobLearning::MakeRoom(std::size_t host) {
   const auto is_of_host = [&](const auto& job) {
     return state_.flows.jobs().NamedBy(job->name) == host;
   };
   const auto of_host =
       static_cast<std::size_t>(std::count_if(jobs_.begin(), jobs_.end(), is_of_host));
   if (jobs_.size() < kMaxJobs && of_host < kMaxJobsOfHost) return true;
-  const Job* oldest = nullptr;
+  const LearnedJob* oldest = nullptr;
   for (const auto& job : jobs_) {
     const bool may_go = job->open_flows == 0 && (of_host < kMaxJobsOfHost || is_of_host(job));
     if (!may_go) continue;
@@ -57,27 +63,27 @@ bool StartPredictor::MakeRoom(std::size_t host) {
   return true;
 }
 
-StartPredictor::Job* StartPredictor::AddJob(std::uint32_t name) {
+LearnedJob* JobLearning::AddJob(std::uint32_t name) {
   if (!MakeRoom(state_.flows.jobs().NamedBy(name))) return nullptr;
-  jobs_.push_back(std::make_unique<Job>(name, CycleOptions{}));
+  jobs_.push_back(std::make_unique<LearnedJob>(name, CycleOptions{}));
   by_name_[name] = jobs_.back().get();
   return jobs_.back().get();
 }
 
-void StartPredictor::ForgetJob(std::uint32_t name) {
+void JobLearning::ForgetJob(std::uint32_t name) {
   if (by_name_.erase(name) == 0) return;
   std::erase_if(jobs_, [&](const auto& job) { return job->name == name; });
 }
 
-void StartPredictor::HandleOpened(std::span<const FlowSlot> slots) {
+void JobLearning::HandleOpened(std::span<const FlowSlot> slots) {
   for (const FlowSlot slot : slots) {
     if (!state_.flows.At(slot).subflows.empty()) Identify(slot);
   }
 }
 
-void StartPredictor::Identify(FlowSlot slot) {
+void JobLearning::Identify(FlowSlot slot) {
   const Flow& flow = state_.flows.At(slot);
-  Job* job = FindJob(flow.job);
+  LearnedJob* job = FindJob(flow.job);
   if (job == nullptr) job = AddJob(flow.job);
   if (known_.size() <= slot.Index()) known_.resize(slot.Index() + 1);
   Known& known = known_[slot.Index()];
@@ -101,13 +107,10 @@ void StartPredictor::Identify(FlowSlot slot) {
                                .slot = slot};
 }
 
-void StartPredictor::HandleBusy(FlowSlot slot, TimePoint at) { Begin(slot, at, at); }
-
-void StartPredictor::Begin(FlowSlot slot, TimePoint at, TimePoint now) {
-  now_ = now;
+void JobLearning::Begin(FlowSlot slot, TimePoint at, TimePoint now) {
   if (slot.Index() >= known_.size() || known_[slot.Index()].job == nullptr) return;
   Known& known = known_[slot.Index()];
-  Job& job = *known.job;
+  LearnedJob& job = *known.job;
   const FlowActivity& activity = state_.flows.ActivityOf(slot);
   const std::uint64_t remaining = activity.remaining_bytes;
   known.is_busy = true;
@@ -124,7 +127,7 @@ void StartPredictor::Begin(FlowSlot slot, TimePoint at, TimePoint now) {
   if (usual.bytes > 0) state_.flows.IgnoreReportsBefore(slot, at + kMinLook);
 }
 
-void StartPredictor::Learn(Job& job, TimePoint now) {
+void JobLearning::Learn(LearnedJob& job, TimePoint now) {
   CycleLearner& learner = job.learner;
   const PredictionErrors& errors = learner.errors().starts;
   for (const EdgeOrder::Edge& edge : job.order.TakeDue(now)) {
@@ -144,7 +147,7 @@ void StartPredictor::Learn(Job& job, TimePoint now) {
 
 // Flows of a report lie anywhere in memory. Without this, each edge would wait for several lines,
 // one after the other. The second loop needs what the first one has loaded.
-void StartPredictor::Prefetch(std::span<const MessageChange> edges) const {
+void JobLearning::Prefetch(std::span<const MessageChange> edges) const {
   for (const MessageChange& edge : edges) {
     if (edge.slot.Index() < known_.size()) __builtin_prefetch(&known_[edge.slot.Index()], 1);
     ends_.Prefetch(edge.slot);
@@ -156,7 +159,7 @@ void StartPredictor::Prefetch(std::span<const MessageChange> edges) const {
   }
 }
 
-void StartPredictor::HandleEdges(std::span<const MessageChange> edges, bool learns, TimePoint now) {
+void JobLearning::HandleEdges(std::span<const MessageChange> edges, bool learns, TimePoint now) {
   Prefetch(edges);
   for (const MessageChange& edge : edges) {
     if (!edge.is_busy) {
@@ -164,19 +167,19 @@ void StartPredictor::HandleEdges(std::span<const MessageChange> edges, bool lear
     } else if (learns) {
       Begin(edge.slot, edge.at, now);
       if (known_.size() <= edge.slot.Index()) continue;
-      if (Job* const job = known_[edge.slot.Index()].job) ++job->bursts;
+      if (LearnedJob* const job = known_[edge.slot.Index()].job) ++job->bursts;
     }
   }
 }
 
-void StartPredictor::HandleUnready(std::span<const FlowSlot> slots) {
+void JobLearning::HandleUnready(std::span<const FlowSlot> slots) {
   for (const FlowSlot slot : slots) {
     if (slot.Index() >= known_.size()) continue;
-    if (Job* const job = known_[slot.Index()].job) ++job->unready_bursts;
+    if (LearnedJob* const job = known_[slot.Index()].job) ++job->unready_bursts;
   }
 }
 
-void StartPredictor::HandleIdle(FlowSlot slot, TimePoint at, TimePoint now) {
+void JobLearning::HandleIdle(FlowSlot slot, TimePoint at, TimePoint now) {
   if (slot.Index() >= known_.size() || !known_[slot.Index()].is_busy) return;
   Known& known = known_[slot.Index()];
   known.is_busy = false;
@@ -191,7 +194,7 @@ void StartPredictor::HandleIdle(FlowSlot slot, TimePoint at, TimePoint now) {
   Learn(*known.job, now);
 }
 
-Result<std::size_t> StartPredictor::Declare(const Schedule& schedule, TimePoint now) {
+Result<std::size_t> JobLearning::Declare(const Schedule& schedule) {
   if (schedule.flows.empty()) return 0U;
   for (const auto& [source, destination] : schedule.flows) {
     for (const fabric::NodeId end : {source, destination}) {
@@ -205,20 +208,19 @@ Result<std::size_t> StartPredictor::Declare(const Schedule& schedule, TimePoint 
   };
   const std::uint32_t number =
       state_.flows.JobIndex(schedule.job, agent_of(schedule.flows.front().first));
-  Job* job = FindJob(number);
+  LearnedJob* job = FindJob(number);
   if (job == nullptr) job = AddJob(number);
   if (job == nullptr)
     return Fail(ErrorCode::kResourceExhausted,
                 "too many jobs are predicted already (retry when one has ended)");
-  now_ = now;
   const std::size_t members_before = job->learner.member_count();
   std::unordered_map<std::uint64_t, std::uint32_t> alike;  // flows so far, by hash of the pair
-  std::vector<Key> members;
+  std::vector<MemberKey> members;
   for (const auto& [source, destination] : schedule.flows) {
-    Template member{.port_key = {.source = source, .destination = destination},
-                    .source_leaf = state_.paths.FindAttachment(source)->leaf,
-                    .destination_leaf = state_.paths.FindAttachment(destination)->leaf,
-                    .agent = agent_of(source)};
+    LearnedJob::Template member{.port_key = {.source = source, .destination = destination},
+                                .source_leaf = state_.paths.FindAttachment(source)->leaf,
+                                .destination_leaf = state_.paths.FindAttachment(destination)->leaf,
+                                .agent = agent_of(source)};
     member.port_key.protocol =
         HashedProtocol(state_.paths, source, schedule.protocol, options_.fabric_hashes_protocol);
     if (member.source_leaf == member.destination_leaf) continue;
@@ -232,16 +234,7 @@ Result<std::size_t> StartPredictor::Declare(const Schedule& schedule, TimePoint 
   return job->learner.member_count() - members_before;
 }
 
-void StartPredictor::RecordSwitch(Job& job, TimePoint now) {
-  if (job.was_on == job.learner.IsOn()) return;
-  job.was_on = job.learner.IsOn();
-  state_.history.RecordOf(
-      "jobs", now, job.was_on ? "prediction_enabled" : "prediction_disabled",
-      fmt::format("job={} share_predicted={:.3f}", state_.flows.JobName(job.name),
-                  job.learner.share_predicted()));
-}
-
-void StartPredictor::HandleClosed(FlowSlot slot, TimePoint now) {
+void JobLearning::HandleClosed(FlowSlot slot, TimePoint now) {
   HandleIdle(slot, now, now);
   if (slot.Index() >= known_.size() || known_[slot.Index()].job == nullptr) return;
   Known& known = known_[slot.Index()];
@@ -257,14 +250,31 @@ void StartPredictor::HandleClosed(FlowSlot slot, TimePoint now) {
   known = {};
 }
 
-std::uint64_t StartPredictor::DigestOfPhases() const {
+void JobLearning::Tick(LearnedJob& job, TimePoint now) {
+  Learn(job, now);
+  job.learner.Tick(job.order.CompleteUntil(now));
+}
+
+std::optional<JobLearning::Place> JobLearning::PlaceOf(FlowSlot slot) const {
+  if (slot.Index() >= known_.size() || known_[slot.Index()].job == nullptr) return std::nullopt;
+  return Place{known_[slot.Index()].job, known_[slot.Index()].key};
+}
+
+bool JobLearning::TakeMiss(FlowSlot slot) {
+  if (slot.Index() >= known_.size() || !known_[slot.Index()].may_miss) return false;
+  Known& known = known_[slot.Index()];
+  known.may_miss = false;  // count it once, even if it is placed again
+  return known.job->learner.IsMember(known.key);
+}
+
+std::uint64_t JobLearning::DigestOfPhases() const {
   std::uint64_t digest = identity_changes_;
   for (const auto& job : jobs_) digest = Mix64(digest ^ job->learner.DigestOfPhases() ^ job->name);
   return digest;
 }
 
-std::vector<StartPredictor::JobPhases> StartPredictor::Phases() const {
-  std::unordered_map<const Job*, std::unordered_map<Key, FlowSlot>> open;
+std::vector<JobLearning::JobPhases> JobLearning::Phases() const {
+  std::unordered_map<const LearnedJob*, std::unordered_map<MemberKey, FlowSlot>> open;
   for (const auto& job : jobs_) {
     if (job->learner.ArePhasesLearned()) open[job.get()].reserve(job->open_flows);
   }
@@ -279,9 +289,9 @@ std::vector<StartPredictor::JobPhases> StartPredictor::Phases() const {
     const auto slots = open.find(job.get());
     if (slots == open.end()) continue;
     JobPhases& phases = all.emplace_back(JobPhases{.job = job->name, .phases = {}});
-    for (const CycleLearner::Phase& phase : job->learner.Phases()) {
+    for (const LearnedPhase& phase : job->learner.Phases()) {
       Phase& known = phases.phases.emplace_back(Phase{.flows = {}, .duration = phase.duration});
-      for (const Key key : phase.members) {
+      for (const MemberKey key : phase.members) {
         const auto slot = slots->second.find(key);
         if (slot != slots->second.end()) known.flows.push_back(slot->second);
       }

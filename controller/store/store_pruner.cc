@@ -1,9 +1,10 @@
-// Deletes old data of StoreFile in short transactions, so that changes do not wait for it.
+#include "controller/store/store_pruner.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "controller/store/store_file.h"
+#include "controller/store/schema.h"
 
 namespace espalier::controller {
 namespace {
@@ -14,14 +15,14 @@ std::int64_t Signed(std::uint64_t value) { return static_cast<std::int64_t>(valu
 
 }  // namespace
 
-Result<std::int64_t> StoreFile::Delete(const std::string& sql) {
+Result<std::int64_t> StorePruner::Delete(const std::string& sql) {
   if (Result<void> done = database_.Execute(sql); !done) return Propagate(done);
   return database_.ReadInteger("SELECT changes()");
 }
 
 // The last audit entry to prune, by number or age; the latest entry is never pruned.
-Result<std::uint64_t> StoreFile::AuditToPrune(WallTime now, const StoreLimits& limits,
-                                              std::uint64_t pruned) {
+Result<std::uint64_t> StorePruner::AuditToPrune(WallTime now, const StoreLimits& limits,
+                                                std::uint64_t pruned) {
   Result<std::int64_t> latest = database_.ReadInteger("SELECT ifnull(max(sequence), 0) FROM audit");
   if (!latest) return Propagate(latest);
   // Moves are appended in the order in which actions finish, so row ids count them.
@@ -42,13 +43,14 @@ Result<std::uint64_t> StoreFile::AuditToPrune(WallTime now, const StoreLimits& l
   return static_cast<std::uint64_t>(std::max(last, Signed(pruned)));
 }
 
-Result<bool> StoreFile::PruneAudit(WallTime now, const StoreLimits& limits) {
-  Result<std::uint64_t> pruned = ReadMeta("audit_pruned");
+Result<bool> StorePruner::PruneAudit(WallTime now, const StoreLimits& limits) {
+  Result<std::uint64_t> pruned = ReadMeta(database_, "audit_pruned");
   if (!pruned) return Propagate(pruned);
   Result<std::uint64_t> last = AuditToPrune(now, limits, *pruned);
   if (!last) return Propagate(last);
   if (*last > *pruned) {  // the pruned entries are not read from here on
-    if (auto written = WriteMeta("audit_pruned", *last); !written) return Propagate(written);
+    if (auto written = WriteMeta(database_, "audit_pruned", *last); !written)
+      return Propagate(written);
   }
   Result<std::int64_t> moves = Delete(
       fmt::format("DELETE FROM audit_move WHERE rowid IN (SELECT rowid FROM audit_move WHERE "
@@ -63,12 +65,12 @@ Result<bool> StoreFile::PruneAudit(WallTime now, const StoreLimits& limits) {
   return *entries > 0;
 }
 
-Result<bool> StoreFile::PruneRevisions(const StoreLimits& limits) {
-  Result<std::uint64_t> pruned = ReadMeta("revision_pruned");
+Result<bool> StorePruner::PruneRevisions(std::uint64_t latest, const StoreLimits& limits) {
+  Result<std::uint64_t> pruned = ReadMeta(database_, "revision_pruned");
   if (!pruned) return Propagate(pruned);
-  const std::int64_t last = std::max(Signed(*pruned), Signed(revision_) - limits.revisions);
+  const std::int64_t last = std::max(Signed(*pruned), Signed(latest) - limits.revisions);
   if (last > Signed(*pruned)) {
-    auto written = WriteMeta("revision_pruned", static_cast<std::uint64_t>(last));
+    auto written = WriteMeta(database_, "revision_pruned", static_cast<std::uint64_t>(last));
     if (!written) return Propagate(written);
   }
   Result<std::int64_t> intents = Delete(fmt::format(
@@ -85,20 +87,6 @@ Result<bool> StoreFile::PruneRevisions(const StoreLimits& limits) {
                   last, kRowsAtOnce));
   if (!revisions) return Propagate(revisions);
   return *revisions == kRowsAtOnce;
-}
-
-Result<bool> StoreFile::PruneSome(WallTime now, const StoreLimits& limits) {
-  bool has_more = false;
-  Result<void> pruned = Change([&]() -> Result<void> {
-    Result<bool> audit = PruneAudit(now, limits);
-    if (!audit) return Propagate(audit);
-    Result<bool> revisions = PruneRevisions(limits);
-    if (!revisions) return Propagate(revisions);
-    has_more = *audit || *revisions;
-    return {};
-  });
-  if (!pruned) return Propagate(pruned);
-  return has_more;
 }
 
 }  // namespace espalier::controller

@@ -133,7 +133,8 @@ BENCHMARK(BM_AJobStarts)
     ->Unit(benchmark::kSecond)
     ->Iterations(1);
 
-// `kept`: failures after which no faster forest was found than the one that took over at once;
+// `rerouted`: failures that were answered with the same program on other paths; `kept`: those after
+// which no faster forest was found than the one that took over at once;
 // `search_s`: the time of the last search; `all_ready_s`: that of computing all backup forests;
 // `ready`: failures that found one; `forests`, `MB`: the backup forests.
 void BM_AForestsLinkFails(benchmark::State& bench) {
@@ -172,6 +173,8 @@ void BM_AForestsLinkFails(benchmark::State& bench) {
     background.Finish(cluster);
   }
   bench.counters["kept"] = kept;
+  bench.counters["rerouted"] =
+      static_cast<double>(cluster.CounterValue("espalier_controller_forests_rerouted_total"));
   bench.counters["ready"] =
       static_cast<double>(cluster.CounterValue("espalier_forest_failure_plan_hits_total"));
   bench.counters["forests"] = static_cast<double>(cluster.controller().jobs().ready().size());

@@ -170,6 +170,13 @@ bool EdgePorts::LeadsElsewhere(const JobPlan& plan, std::size_t number) const {
   return (entry && entry->path != edge.crossing->path) || learner_.IsQuarantined(key, port);
 }
 
+bool EdgePorts::LeadsElsewhere(const JobPlan& plan) const {
+  for (std::size_t i = 0; i < plan.ports.size(); ++i) {
+    if (LeadsElsewhere(plan, i)) return true;
+  }
+  return false;
+}
+
 bool EdgePorts::LeadsElsewhere(const JobPlan& plan, const Keys& changed) const {
   return std::ranges::any_of(changed, [&](const fabric::PortKey& key) {
     bool leads_elsewhere = false;

@@ -36,7 +36,9 @@ class EdgePorts {
   // The same after the ports of these keys have changed in the path map. O(changed keys), and
   // O(edges) when no edge is open any more, as all are then looked at once more.
   bool ChooseAgain(JobPlan& plan, const Keys& changed);
-  // Whether some port of these keys in the plan is known not to lead to its path.
+  // Whether some port of the plan, or one of these keys, is known not to lead to its path.
+  // O(edges), O(changed keys).
+  bool LeadsElsewhere(const JobPlan& plan) const;
   bool LeadsElsewhere(const JobPlan& plan, const Keys& changed) const;
   // Requests probes of the return paths of a plan in force, after links have died, and marks in the
   // plan those that are unknown and that one is dead. O(edges).

@@ -228,6 +228,11 @@ void TreeJobs::TakeForest(const std::string& name,
     const bool same_rates = job.active->forest->algbw_gbps == forest->algbw_gbps;
     // The bound may be another one.
     if (same_rates) job.active->forest = std::make_shared<const JobForest>(std::move(*forest));
+    // What probes have found meanwhile did not matter to a plan that was to be replaced.
+    if (ports_.LeadsElsewhere(*job.active)) {
+      ReplacePorts(job, "job_port_remapped");
+      ChoosePorts(job);
+    }
     HandleReturnPaths(job);
     return;
   }

@@ -2,7 +2,7 @@
 
 #include <chrono>
 
-#include "common/base/bus.h"
+#include "common/base/time/event_loop.h"
 
 namespace espalier::io {
 

@@ -81,14 +81,16 @@ class Builder {
   Builder(const ForestRequest& request, bool ecmp_only)
       : request_(request), topology_(*request.topology), ecmp_only_(ecmp_only), paths_(topology_) {}
 
-  // Returns `kept`, if there is one and the best forest is no faster.
+  // Returns `kept`, if there is one and the best forest is no faster (or slower, with prefers_new).
   Result<JobForest> Build(const std::optional<JobForest>& kept, const forest::Control& control) {
     auto made = MakeTreeSchedule(control);
     if (!made) return Propagate(made);
     forest_.trees = made->schedule.trees_per_weight;
     forest_.algbw_gbps = made->schedule.AlgorithmGbps(made->schedule.inverse_rate).ToDouble();
     forest_.bound_gbps = made->schedule.AlgorithmGbps(made->schedule.bound_inverse_rate).ToDouble();
-    if (kept && kept->algbw_gbps >= forest_.algbw_gbps * (1 - kRounding)) {
+    const double least =
+        forest_.algbw_gbps * (request_.prefers_new ? 1 + kRounding : 1 - kRounding);
+    if (kept && kept->algbw_gbps >= least) {
       JobForest same = *kept;
       same.bound_gbps = forest_.bound_gbps;
       return same;

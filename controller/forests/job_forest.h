@@ -35,9 +35,11 @@ struct ForestRequest {
   bool one_nic = false;  // each rank must use one NIC
   // Some agent takes whole programs only, which must fit a message.
   bool whole_program = false;
-  // The job's forest so far; null: none, or it does not matter. If it serves as it is, or with
-  // other paths (rerouted_forest.h), and no other forest is faster, the result has its program.
+  // The job's forest so far; null: none. If it serves as it is, or with other paths
+  // (rerouted_forest.h), and no other forest is faster, the result has its program.
   std::shared_ptr<const JobForest> previous;
+  // Of equally fast forests the new one is preferred to the previous one.
+  bool prefers_new = false;
 };
 
 // One connection of the program, from rank to rank over one channel.

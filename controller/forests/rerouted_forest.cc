@@ -13,6 +13,8 @@ namespace {
 using fabric::DirectedLink;
 using fabric::NodeId;
 
+constexpr double kRounding = 1e-9;  // relative
+
 // Whether each rank uses one NIC for all edges that leave its host.
 bool UsesOneNicPerRank(const JobForest& forest) {
   std::vector<std::optional<NodeId>> used(forest.nics.size());
@@ -155,7 +157,8 @@ class Rerouting {
 
   void SetRates() {
     const auto chunks = static_cast<double>(forest_.chunks);
-    forest_.algbw_gbps = std::min(forest_.algbw_gbps, chunks / loads_.Time());
+    const double attained = chunks / loads_.Time();
+    if (attained < forest_.algbw_gbps * (1 - kRounding)) forest_.algbw_gbps = attained;
     for (TreeEdge& edge : forest_.edges) {
       if (!edge.crossing) continue;
       edge.crossing->rate_gbps = forest_.algbw_gbps * static_cast<double>(edge.chunks) / chunks;

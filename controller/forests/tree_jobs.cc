@@ -162,7 +162,7 @@ void TreeJobs::Start(const std::string& name, const Intent& intent) {
   if (prepared_ && prepared_->spec == job.spec && prepared_->version == state_.topology.version()) {
     Begin(job, prepared_->forest, DecisionOrigin::kReactive);
   } else {
-    Plan(job);
+    Plan(job, nullptr);
   }
 }
 
@@ -179,12 +179,13 @@ ForestRequest TreeJobs::MakeRequest(const JobSpec& spec, std::vector<fabric::Nod
           .whole_program = whole_program};
 }
 
-void TreeJobs::Plan(TreeJob& job, std::shared_ptr<const JobForest> previous) {
+void TreeJobs::Plan(TreeJob& job, std::shared_ptr<const JobForest> previous, bool prefers_new) {
   failures_.Stop();
   if (job.planning) job.planning->store(true);
   job.planning = std::make_shared<std::atomic<bool>>(false);
   ForestRequest input = MakeRequest(job.spec, job.ranks, &job);
   input.previous = std::move(previous);
+  input.prefers_new = prefers_new;
   const auto request = std::make_shared<const ForestRequest>(std::move(input));
   const auto result = std::make_shared<std::optional<Result<JobForest>>>();
   const TimePoint start = loop_.Now();
@@ -242,7 +243,7 @@ void TreeJobs::TakeForest(const std::string& name,
 
 std::size_t TreeJobs::ReplanAll() {
   for (auto& [name, job] : jobs_) {
-    if (!job.ranks.empty()) Plan(job);
+    if (!job.ranks.empty()) Plan(job, NewestForestOf(job), /*prefers_new=*/true);
   }
   return jobs_.size();
 }

@@ -66,7 +66,8 @@ class TreeJobs {
   void HandleLinkChange(std::span<const fabric::LinkId> changed);
   // The path map has changed for these keys.
   void HandleFindings(const EdgePorts::Keys& changed);
-  // Recomputes all forests and returns how many. A forest that stays the same changes nothing.
+  // Recomputes all forests and returns how many. A new forest replaces one that is not faster, so
+  // that links which have come back are used again. One that is the same changes nothing.
   std::size_t ReplanAll();
   // Errors: kInvalidArgument where the rank is not that agent's.
   Result<void> HandleReport(AgentId agent, const wire::CollectiveReport& report);
@@ -103,8 +104,8 @@ class TreeJobs {
   void Start(const std::string& name, const Intent& intent);
   ForestRequest MakeRequest(const JobSpec& spec, std::vector<fabric::NodeId> ranks,
                             const TreeJob* job) const;
-  // `previous`: as ForestRequest::previous.
-  void Plan(TreeJob& job, std::shared_ptr<const JobForest> previous = nullptr);
+  // `previous`, `prefers_new`: as in ForestRequest.
+  void Plan(TreeJob& job, std::shared_ptr<const JobForest> previous, bool prefers_new = false);
   // A repair without a backup forest; none if the forest must be another one.
   std::optional<Repair> Reroute(TreeJob& job);
   void TakeForest(const std::string& name, const std::shared_ptr<std::atomic<bool>>& planning,

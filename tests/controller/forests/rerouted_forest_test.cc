@@ -80,14 +80,20 @@ TEST(ReroutedForest, MovesOnlyBrokenConnectionsAndKeepsTheProgram) {
   ASSERT_TRUE(after.has_value());
   EXPECT_EQ(after->program, before.program) << "the same one, not a copy";
   ASSERT_EQ(after->edges.size(), before.edges.size());
+  const fabric::PathTable paths(*topology);
   std::size_t moved = 0;
   for (std::size_t i = 0; i < before.edges.size(); ++i) {
     const TreeEdge& old_edge = before.edges[i];
     const TreeEdge& edge = after->edges[i];
     EXPECT_EQ(edge.crossing.has_value(), old_edge.crossing.has_value());
-    if (edge.crossing && edge.crossing->path != old_edge.crossing->path) ++moved;
+    if (!edge.crossing) continue;
+    const auto between =
+        paths.Between(old_edge.crossing->source_leaf, old_edge.crossing->destination_leaf);
+    const bool is_broken = !fabric::IsUsable(*topology, between[old_edge.crossing->path.Index()]);
+    EXPECT_EQ(edge.crossing->path != old_edge.crossing->path, is_broken);
+    moved += is_broken ? 1 : 0;
   }
-  EXPECT_EQ(moved, 6U) << "three in each direction";
+  EXPECT_GT(moved, 0U);
   auto loads = ChunksOnLinks(*topology, *after);
   for (const char* const spine : {"0", "1", "3"}) {
     for (const char* const end : {">leaf1", ">spine"}) {
@@ -127,6 +133,19 @@ TEST(ReroutedForest, GivesWayToAFasterForest) {
   EXPECT_NE(best->program, request.previous->program);
   request.previous = nullptr;
   EXPECT_TRUE(*BuildJobForest(request) == *best) << "as if there had been none";
+}
+
+// When links have come back, an equally fast forest that uses them is preferred.
+TEST(ReroutedForest, GivesWayToAnEquallyFastForestOnRequest) {
+  const auto topology = MakeLeafSpine(4, 4, 4);
+  ForestRequest request = RequestAfter(RequestOn(topology));
+  FailLink(topology, "leaf1--spine2");
+  EXPECT_EQ(BuildJobForest(request)->program, request.previous->program);
+  request.prefers_new = true;
+  const auto fresh = BuildJobForest(request);
+  ASSERT_TRUE(fresh.has_value());
+  EXPECT_NE(fresh->program, request.previous->program);
+  EXPECT_DOUBLE_EQ(fresh->algbw_gbps, fresh->bound_gbps);
 }
 
 TEST(ReroutedForest, AvoidsLinksThatOthersUse) {
@@ -223,7 +242,7 @@ TEST_P(RandomReroutedForest, KeepsWithinCapacityAndIsReplacedByAFasterOne) {
     }
     for (const auto& [directed_link, rate] : gbps) {
       const auto most = static_cast<double>(request.available[directed_link].value) / 1e9;
-      EXPECT_LE(rate, most * (1 + 1e-9))
+      EXPECT_LE(rate, most * (1 + 1e-6))
           << topology->DirectionName(fabric::DirectedLink::FromIndex(directed_link));
     }
     ForestRequest alone = request;

@@ -21,7 +21,6 @@ using fabric::NodeId;
 constexpr int kSlots = 2;  // FIFO slots that every interpreter has
 constexpr std::int64_t kMaxTrees =
     8;                              // for each rank: more would make the pieces of data too small
-constexpr double kRounding = 1e-9;  // relative: throughputs that differ by less are equal
 
 // The part of a route between two leaves: where it enters the fabric and where it leaves it.
 struct Leg {

@@ -22,6 +22,9 @@ namespace espalier::controller {
 // for the ports of the rank's connections.
 inline constexpr std::size_t kMaxProgramBytes = wire::kMaxMessageBytes - (std::size_t{256} << 10);
 
+// Throughputs that differ by less than this part of them are equal.
+inline constexpr double kRounding = 1e-9;
+
 struct JobForest;
 
 // The input from which a forest is computed; it is immutable.

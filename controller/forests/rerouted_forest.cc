@@ -13,8 +13,6 @@ namespace {
 using fabric::DirectedLink;
 using fabric::NodeId;
 
-constexpr double kRounding = 1e-9;  // relative
-
 // Whether each rank uses one NIC for all edges that leave its host.
 bool UsesOneNicPerRank(const JobForest& forest) {
   std::vector<std::optional<NodeId>> used(forest.nics.size());

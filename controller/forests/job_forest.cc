@@ -20,7 +20,7 @@ using fabric::NodeId;
 
 constexpr int kSlots = 2;  // FIFO slots that every interpreter has
 constexpr std::int64_t kMaxTrees =
-    8;                              // for each rank: more would make the pieces of data too small
+    8;  // for each rank: more would make the pieces of data too small
 
 // The part of a route between two leaves: where it enters the fabric and where it leaves it.
 struct Leg {
@@ -281,9 +281,9 @@ Result<JobForest> BuildJobForest(const ForestRequest& request, const forest::Con
                                   : RerouteForest(request, fabric::PathTable(*request.topology));
   Builder builder(request, /*ecmp_only=*/false);
   auto best = builder.Build(kept, control);
-  if (best && kept && best->program == kept->program) return best;
   const bool needs_several = best && builder.needs_several_nics();
-  const bool is_best = best && best->algbw_gbps >= best->bound_gbps && !needs_several;
+  const bool is_best =
+      best && best->algbw_gbps >= best->bound_gbps * (1 - kRounding) && !needs_several;
   if (is_best || (!best && best.error().code != ErrorCode::kFailedPrecondition)) return best;
   auto other = Builder(request, /*ecmp_only=*/true).Build(kept, control);
   const bool is_cancelled = !other && other.error().code == ErrorCode::kUnavailable;

@@ -242,7 +242,7 @@ void Controller::HandleFindings(const PathLearner::Findings& findings) {
   if (findings.changed.empty()) return;
   predictor_.HandleFindings();
   planner_.Request();
-  jobs_.HandleFindings();
+  jobs_.HandleFindings(findings.changed);
   turns_.Request();
 }
 

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "controller/discovery/fabric_drift.h"
+
 namespace espalier::controller {
 namespace {
 
@@ -36,7 +38,11 @@ discovery::DiscoveryRun::World MakeDiscoveryWorld(State& state, AgentSessions& s
                 work();
                 loop.Post(std::move(done));
               },
-          .now = [&loop] { return loop.Now(); }};
+          .now = [&loop] { return loop.Now(); },
+          .compare =
+              [&state](const discovery::Found& found) {
+                return discovery::CompareWithTopology(state.topology, found.fabric, found.nics);
+              }};
 }
 
 PathLearnerOptions LearnerOptions(const ControllerOptions& options) {
@@ -87,7 +93,7 @@ Controller::Controller(fabric::Topology topology, ControllerOptions options, Eve
       jobs_(
           state_, learner_, failure_plans_, settings_.now(), loop, [this] { turns_.Request(); },
           metrics),
-      ledger_(state_, learner_, settings_.now()),
+      ledger_(state_, learner_, settings_.now(), store),
       reports_{
           .flows = FlowIntake(state_, placement_, bursts_, predictor_, ledger_.watch(),
                               settings_.now(), loop, std::bind_front(&Turns::Request, &turns_)),
@@ -158,6 +164,9 @@ Result<void> Controller::Start() {
   if (!stored->topology.name.empty() && stored->topology.name != state_.topology.name()) {
     RecordEvent("topology_differs", fmt::format("intents_of={} topology={}", stored->topology.name,
                                                 state_.topology.name()));
+  }
+  if (const std::size_t parts = ledger_.Restore(stored->ledger); parts > 0) {
+    RecordEvent("ledger_unreadable", fmt::format("parts={}", parts));
   }
   sessions_.Start(MakeHandlers());
   jobs_.Apply(state_.intents.jobs);

@@ -23,6 +23,7 @@
 #include "controller/api/http/page_files.h"
 #include "controller/api/http/page_safety.h"
 #include "controller/api/lists/ended_flow_list.h"
+#include "controller/api/lists/feed_list.h"
 #include "controller/api/lists/lists.h"
 #include "controller/api/lists/path_map_list.h"
 #include "controller/api/lists/unannounced_list.h"
@@ -327,6 +328,9 @@ std::span<const OperatorApi::View> OperatorApi::Views() {
       {"/api/v1/event-kinds.json", ShowFile},
       {"/api/v1/flows/unannounced",
        [](Api& api, const Request&) { return Ok(UnannouncedFlows(api.controller_)); }},
+      {"/api/v1/feeds", [](Api& api, const Request&) { return Ok(FeedList(api.controller_)); }},
+      {"/api/v1/topology/findings",
+       [](Api& api, const Request&) { return Ok(DiscoveryFindings(api.controller_)); }},
       {"/api/v1/topology/discovery",
        [](Api& api, const Request&) { return Ok(DiscoveryView(api.controller_)); }},
       {"/api/v1/predict",

@@ -41,6 +41,7 @@ Result<void> DiscoveryRun::Start(const Request& request) {
     found_ = {};
     failures_.clear();
     drift_.clear();
+    differences_.clear();
   } else if (phase_ == Phase::kRunning) {
     return {};  // the next batch includes new endpoints
   }
@@ -179,13 +180,23 @@ void DiscoveryRun::Complete() {
   next_check_ = world_.now() + kCheckInterval;
   if (is_check_) CompleteCheck();
   active_.reset();
-  if (phase_ == Phase::kComplete) return;
+  if (phase_ == Phase::kComplete) return Compare();
   phase_ = Phase::kComplete;
   const DiscoveredFabric& fabric = found_.fabric;
   world_.record_event("discovery_complete",
                       fmt::format("switches={} links={} probes={} missing={} contradictions={}",
                                   fabric.switches.size(), fabric.links.size(), found_.probes,
                                   fabric.missing.size(), fabric.contradictions.size()));
+  Compare();
+}
+
+void DiscoveryRun::Compare() {
+  if (!world_.compare || found_.fabric.links.empty()) return;
+  std::vector<std::string> differences = world_.compare(found_);
+  if (differences == differences_) return;
+  differences_ = std::move(differences);
+  world_.record_event("fabric_differs", fmt::format("differences={} text=\"{}\"",
+                                                    differences_.size(), NameSome(differences_)));
 }
 
 void DiscoveryRun::CompleteCheck() {

@@ -32,7 +32,9 @@ struct Found {
 // wants a fresh start: another request continues, with the endpoints that have come since.
 //
 // Once an hour the fabric is discovered again, with more confidence, as it may change: what is
-// different then is recorded as an event, and the later result replaces the earlier one.
+// different then is recorded as an event, and the later result replaces the earlier one. Each time,
+// what was found is also compared with the topology in force, and other differences than before
+// are another event.
 //
 // An agent can only answer what it was asked to probe. It may still lie about that, so a discovered
 // topology is a proposal: it comes into force when an operator applies it.
@@ -49,6 +51,8 @@ class DiscoveryRun {
     // Runs `work` outside the loop, then `done` in it.
     std::function<void(std::function<void()> work, std::function<void()> done)> background;
     std::function<TimePoint()> now;
+    // Where what was found differs from the topology in force, as sentences; none: there is none.
+    std::function<std::vector<std::string>(const Found& found)> compare{};
   };
   explicit DiscoveryRun(World world);
 
@@ -72,6 +76,8 @@ class DiscoveryRun {
   const Found& found() const { return found_; }
   // What the last check has found otherwise than the discovery before it, as sentences.
   const std::vector<std::string>& drift() const { return drift_; }
+  // Where it differs from the topology in force, at the end of the last discovery or check.
+  const std::vector<std::string>& differences() const { return differences_; }
   // Agents that refused or lost orders, with the last reason.
   const std::map<std::string, std::string>& failures() const { return failures_; }
 
@@ -102,6 +108,7 @@ class DiscoveryRun {
   void SendDue();
   void Complete();
   void CompleteCheck();
+  void Compare();
   Found Summarize() const;
 
   const World world_;
@@ -116,6 +123,7 @@ class DiscoveryRun {
   TimePoint next_check_{};
   Found found_;
   std::vector<std::string> drift_;
+  std::vector<std::string> differences_;
   std::map<std::string, std::string> failures_;
   controller::ProbeNumbers numbers_{controller::ProbeOwner::kDiscovery};
 };

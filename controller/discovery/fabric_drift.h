@@ -1,8 +1,10 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
+#include "common/fabric/topology.h"
 #include "controller/discovery/discovered_fabric.h"
 #include "controller/discovery/probe_evidence.h"
 
@@ -19,5 +21,18 @@ std::vector<std::string> FindDrift(const DiscoveredFabric& before,
                                    const std::vector<Endpoint>& nics_before,
                                    const DiscoveredFabric& after,
                                    const std::vector<Endpoint>& nics_after);
+
+// Where a discovered fabric differs from a given topology, as sentences, at most kMostDifferences
+// and then one that counts the others: switches and links that the topology does not have, links
+// between switches that no probe has met, and NICs that are attached elsewhere. Interfaces are
+// compared by their addresses, so links of the topology without any address are not compared. Nor
+// are links that are not UP, switches below which no NIC took part, and hosts without an agent.
+//
+// What could prove it wrong: as FindDrift; and a link that no source port reaches, as the hashes of
+// switches are alike, counts as one that no probe has met. O((links + nics) log).
+inline constexpr std::size_t kMostDifferences = 1'000;
+std::vector<std::string> CompareWithTopology(const fabric::Topology& topology,
+                                             const DiscoveredFabric& found,
+                                             const std::vector<Endpoint>& nics);
 
 }  // namespace espalier::discovery

@@ -4,10 +4,22 @@
 #include <set>
 #include <utility>
 
+#include "common/base/enum_names.h"
 #include "common/base/random.h"
 #include "controller/rounds/burst_log.h"
 
 namespace espalier::controller {
+namespace {
+
+constexpr EnumNames<Placing> kPlacings({{Placing::kEcmp, "ECMP"},
+                                        {Placing::kMixed, "MIXED"},
+                                        {Placing::kSteered, "STEERED"}});
+
+}  // namespace
+
+std::string_view PlacingName(Placing placing) { return kPlacings.NameOf(placing); }
+
+std::optional<Placing> FindPlacing(std::string_view name) { return kPlacings.Find(name); }
 
 std::uint64_t BurstKeyOf(const Flow& flow) {
   const auto both = [](std::uint64_t upper, std::uint64_t lower) { return upper << 32U ^ lower; };

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -18,6 +19,9 @@ namespace espalier::controller {
 
 // How the flows of a burst that cross the fabric were placed.
 enum class Placing : std::uint8_t { kEcmp, kMixed, kSteered };
+
+std::string_view PlacingName(Placing placing);  // "ECMP", "MIXED", "STEERED"
+std::optional<Placing> FindPlacing(std::string_view name);
 
 // A burst of a job that is over, with all that its costs need.
 struct SeenBurst {

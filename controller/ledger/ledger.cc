@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
+
+#include "controller/ledger/ledger_text.h"
 
 namespace espalier::controller {
 
@@ -27,6 +30,35 @@ void Ledger::Tick(TimePoint now) {
     }
   }
   Begin(now);
+  if (now - last_stored_ < kStoreInterval) return;
+  last_stored_ = now;
+  StoreChanged();
+}
+
+std::size_t Ledger::Restore(const std::vector<StoredBursts>& stored) {
+  LedgerBook::Entries entries;
+  std::size_t unreadable = 0;
+  for (const StoredBursts& part : stored) {
+    const auto placing = FindPlacing(part.placing);
+    const Result<BurstSums> sums = ParseSums(part.sums);
+    if (placing && sums) {
+      entries.insert_or_assign({part.begin, part.job, *placing}, *sums);
+    } else {
+      ++unreadable;
+    }
+  }
+  book_.Restore(std::move(entries), options_.wall_clock());
+  return unreadable;
+}
+
+void Ledger::StoreChanged() {
+  std::vector<StoredBursts> parts;
+  for (const LedgerBook::Key& key : book_.TakeChanged()) {
+    parts.push_back({key.begin, key.job, std::string(PlacingName(key.placing)),
+                     FormatSums(book_.entries().at(key))});
+  }
+  if (parts.empty()) return;
+  store_.KeepLedger(std::move(parts), book_.entries().begin()->first.begin);
 }
 
 void Ledger::Begin(TimePoint now) {

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "common/base/time/event_loop.h"
 #include "controller/ledger/burst_watch.h"
@@ -9,6 +11,7 @@
 #include "controller/routing/fabric/fabric_copy.h"
 #include "controller/settings/options.h"
 #include "controller/state/state.h"
+#include "controller/store/store.h"
 
 namespace espalier::controller {
 
@@ -24,15 +27,24 @@ namespace espalier::controller {
 // unevenly, or traffic that no agent reports. What a job gains once it is steered is measured in
 // the same way (Placing::kSteered).
 //
-// It is kept in memory only. Thread safety: the controller's loop thread; the references must
-// outlive it.
+// The store keeps it, at most kStoreInterval late, so that it survives a restart. Bursts that were
+// observed on an earlier topology stay as they were computed then. Thread safety: the controller's
+// loop thread; the references must outlive it.
 class Ledger {
  public:
   static constexpr std::int64_t kStepsPerSecond = 4'000'000;
   static constexpr std::size_t kMostAtOnce = 8;  // bursts
+  static constexpr Duration kStoreInterval = std::chrono::minutes(1);
 
-  Ledger(const State& state, PathLearner& learner, const ControllerOptions& options)
-      : watch_(state, learner), state_(state), options_(options) {}
+  Ledger(const State& state, PathLearner& learner, const ControllerOptions& options, Store& store)
+      : watch_(state, learner), state_(state), options_(options), store_(store) {}
+  ~Ledger() { StoreChanged(); }
+  Ledger(const Ledger&) = delete;
+  Ledger& operator=(const Ledger&) = delete;
+
+  // Takes over what an earlier controller has stored. Returns how many parts of it cannot be read,
+  // which are left out. To be called before Tick.
+  std::size_t Restore(const std::vector<StoredBursts>& stored);
 
   // What agents report goes there.
   BurstWatch& watch() { return watch_; }
@@ -45,15 +57,19 @@ class Ledger {
   struct Work;
 
   void Begin(TimePoint now);
+  // Gives the store what has changed since the last call.
+  void StoreChanged();
 
   BurstWatch watch_;
   LedgerBook book_;
   const State& state_;
   const ControllerOptions& options_;
+  Store& store_;
   std::shared_ptr<FabricCopy> fabric_;    // only work_ has access to it
   std::shared_ptr<Work> work_;            // that is under way
   std::int64_t steps_ = kStepsPerSecond;  // of the budget; below 0: what was borrowed
   TimePoint last_tick_{};
+  TimePoint last_stored_{};
 };
 
 }  // namespace espalier::controller

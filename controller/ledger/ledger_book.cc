@@ -4,6 +4,7 @@
 #include <cmath>
 #include <iterator>
 #include <numeric>
+#include <utility>
 
 namespace espalier::controller {
 namespace {
@@ -97,11 +98,29 @@ void LedgerBook::Add(WallTime at, const SeenBurst& burst, const BurstCosts& cost
       sums.schemes[i].seconds[draw] += scale * (*costs.seconds[i])[draw];
     }
   }
+  changed_.insert(key);
+  Trim(begin);
+}
+
+void LedgerBook::Trim(WallTime begin) {
   const WallTime oldest = begin - std::chrono::duration_cast<WallTime::duration>(kReach);
   while (!entries_.empty() &&
          (entries_.size() > kMostEntries || entries_.begin()->first.begin < oldest)) {
+    changed_.erase(entries_.begin()->first);
     entries_.erase(entries_.begin());
   }
+}
+
+void LedgerBook::Restore(Entries entries, WallTime now) {
+  entries_ = std::move(entries);
+  std::erase_if(entries_, [&](const auto& entry) { return entry.first.begin > now; });
+  Trim(now);
+}
+
+std::vector<LedgerBook::Key> LedgerBook::TakeChanged() {
+  std::vector<Key> keys(changed_.begin(), changed_.end());
+  changed_.clear();
+  return keys;
 }
 
 }  // namespace espalier::controller

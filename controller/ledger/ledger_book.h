@@ -7,7 +7,9 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "common/base/time/event_loop.h"
 #include "common/base/time/wall_time.h"
@@ -74,12 +76,21 @@ class LedgerBook {
   using Entries = std::map<Key, BurstSums>;
 
   void Add(WallTime at, const SeenBurst& burst, const BurstCosts& costs);
+  // Takes over what an earlier book has kept, except what is too old by now, and what a clock that
+  // was ahead has dated in the future. To be called before Add.
+  void Restore(Entries entries, WallTime now);
+  // The entries to which was added since the last call, oldest first.
+  std::vector<Key> TakeChanged();
   // Oldest first.
   const Entries& entries() const { return entries_; }
   std::uint64_t left_out() const { return left_out_; }  // bursts
 
  private:
+  // Removes the oldest entries beyond kReach before this step, and beyond kMostEntries.
+  void Trim(WallTime begin);
+
   Entries entries_;
+  std::set<Key> changed_;
   std::uint64_t left_out_ = 0;
 };
 

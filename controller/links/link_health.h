@@ -73,6 +73,8 @@ class LinkHealth {
   }
   // Who has found the link down and since when, or what tests counted, in words; "" if nobody has.
   std::string WhyDown(fabric::LinkId link) const;
+  // The links that a telemetry feed reports as down, and not as up since.
+  const ReportedLinks& reported_down() const { return feed_down_; }
   // Links that are reported as dead and stay in use until an operator fails them, because a budget
   // is spent.
   const std::set<fabric::LinkId>& awaiting_operator() const { return awaiting_operator_; }

@@ -201,6 +201,7 @@ Result<void> Sightings::HandleReport(const SightingReport& report, TimePoint now
                 fmt::format("flows: too many (send at most {})", kMostFlows));
   }
   reports_.Add();
+  if (feeds_.size() < kMostFeeds || feeds_.contains(report.source)) feeds_[report.source] = now;
   const auto by_ends = FlowsByEnds();
   std::map<std::size_t, std::pair<FlowSlot, Counted>> counted;
   for (const SightingReport::Seen& seen : report.flows) {
@@ -223,6 +224,7 @@ void Sightings::Tick(TimePoint now) {
   std::erase_if(records_,
                 [&](const auto& of) { return now - of.second.attestation.at >= kMemory; });
   std::erase_if(unannounced_, [&](const auto& of) { return now - of.second.last >= kMemory; });
+  std::erase_if(feeds_, [&](const auto& of) { return now - of.second >= kFeedIsMissedFor; });
   as_decided_.Set(static_cast<double>(as_decided()));
   elsewhere_.Set(static_cast<double>(elsewhere()));
   unannounced_flows_.Set(static_cast<double>(unannounced_.size()));

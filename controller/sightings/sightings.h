@@ -83,6 +83,8 @@ class Sightings {
   static constexpr Duration kMemory = std::chrono::seconds(30);
   static constexpr std::size_t kMostFlows = 4'096;  // of a report
   static constexpr std::size_t kMostUnannounced = 4'096;
+  static constexpr std::size_t kMostFeeds = 64;
+  static constexpr Duration kFeedIsMissedFor = std::chrono::hours(24);
   // A flow that nobody reported counts from this part of the slowest link of the fabric.
   static constexpr double kLeastPart = 0.01;
 
@@ -109,6 +111,8 @@ class Sightings {
   // How many flows were seen, in the last reports, on other links than decided.
   std::size_t elsewhere() const;
   std::size_t as_decided() const;
+  // When each feed has last reported, by its name: of the last day, kMostFeeds at most.
+  const std::map<std::string, TimePoint>& feeds() const { return feeds_; }
   // As LinkTester::Doubts.
   std::vector<std::string> Doubts() const;
 
@@ -145,6 +149,7 @@ class Sightings {
   std::int64_t least_bps_ = 0;
   std::unordered_map<std::size_t, Record> records_;  // by FlowSlot::Index
   std::map<UnannouncedKey, Unannounced> unannounced_;
+  std::map<std::string, TimePoint> feeds_;
   Counter& reports_;
   Gauge& as_decided_;
   Gauge& elsewhere_;

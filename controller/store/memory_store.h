@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -19,6 +21,7 @@ struct MemoryDisk {
   std::vector<AuditEntry> audit;
   std::vector<StoredEvent> events;
   ReportedLinks reported_down;
+  std::map<std::tuple<WallTime, std::string, std::string>, std::string> ledger;
   JobKey job_secret = JobKey::Draw();
   bool is_full = false;  // every change fails
 
@@ -40,6 +43,7 @@ class MemoryStore : public Store {
                       .topology = {},
                       .events = disk_.events,
                       .reported_down = disk_.reported_down,
+                      .ledger = Ledger(),
                       .job_secret = disk_.job_secret};
     if (revision_ > 0) state.topology = disk_.sets.at(revision_).second;
     return state;
@@ -81,6 +85,14 @@ class MemoryStore : public Store {
     disk_.events.insert(disk_.events.end(), events.begin(), events.end());
   }
 
+  void KeepLedger(std::vector<StoredBursts> parts, WallTime oldest) override {
+    if (disk_.is_full) return;
+    for (StoredBursts& part : parts) {
+      disk_.ledger[{part.begin, part.job, part.placing}] = std::move(part.sums);
+    }
+    std::erase_if(disk_.ledger, [&](const auto& of) { return std::get<0>(of.first) < oldest; });
+  }
+
   void ReadAudit(std::uint64_t since, std::size_t most,
                  Done<std::vector<AuditEntry>> done) override {
     const auto size = disk_.audit.size();
@@ -99,6 +111,14 @@ class MemoryStore : public Store {
   }
 
  private:
+  std::vector<StoredBursts> Ledger() const {
+    std::vector<StoredBursts> parts;
+    for (const auto& [key, sums] : disk_.ledger) {
+      const auto& [begin, job, placing] = key;
+      parts.push_back({begin, job, placing, sums});
+    }
+    return parts;
+  }
   static tl::unexpected<Error> Full() {
     return Fail(ErrorCode::kResourceExhausted, "the disk is full");
   }

@@ -110,8 +110,18 @@ CREATE TABLE secret(name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 // maintenance windows.
 constexpr const char* kVersion7 = "";
 
+// What bursts cost, which the controller remembers for a day.
+constexpr const char* kVersion8 = R"(
+CREATE TABLE ledger(
+  begin_us INTEGER NOT NULL,
+  job TEXT NOT NULL,
+  placing TEXT NOT NULL,
+  sums TEXT NOT NULL,
+  PRIMARY KEY(begin_us, job, placing)) WITHOUT ROWID;
+)";
+
 constexpr std::array kMigrations = {kVersion1, kVersion2, kVersion3, kVersion4,
-                                    kVersion5, kVersion6, kVersion7};
+                                    kVersion5, kVersion6, kVersion7, kVersion8};
 
 Result<bool> IsEmpty(Database& database) {
   Result<std::int64_t> tables = database.ReadInteger("SELECT count(*) FROM sqlite_schema");

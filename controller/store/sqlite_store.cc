@@ -69,6 +69,16 @@ class SqliteStore : public Store {
               });
   }
 
+  void KeepLedger(std::vector<StoredBursts> parts, WallTime oldest) override {
+    Ask<void>([parts = std::move(parts), oldest](
+                  StoreFile& file, WallTime) { return file.KeepLedger(parts, oldest); },
+              [](const Result<void>& kept) {
+                if (kept) return;
+                Log(LogLevel::kWarning, "event=ledger_not_stored error=\"{}\"",
+                    kept.error().message);
+              });
+  }
+
   void ReadAudit(std::uint64_t since, std::size_t most,
                  Done<std::vector<AuditEntry>> done) override {
     Ask<std::vector<AuditEntry>>(

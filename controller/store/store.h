@@ -71,6 +71,15 @@ struct ReportedLink {
 };
 using ReportedLinks = std::map<std::string, ReportedLink>;  // by the topology's ids
 
+// A part of the ledger as the store keeps it: what the bursts of a job cost in one step of time.
+struct StoredBursts {
+  WallTime begin;  // of the step
+  std::string job;
+  std::string placing;  // how the flows of the bursts were placed
+  std::string sums;     // in the ledger's own form
+  bool operator==(const StoredBursts&) const = default;
+};
+
 // The state that a controller begins with.
 struct StoredState {
   std::uint64_t epoch = 0;     // this controller's: higher than that of every earlier one
@@ -79,6 +88,7 @@ struct StoredState {
   TopologyStamp topology;           // of the latest revision; no name: there is no revision
   std::vector<StoredEvent> events;  // the latest, oldest first
   ReportedLinks reported_down;
+  std::vector<StoredBursts> ledger{};  // oldest first
   // The time of the latest change, if it is in the future: the clock was ahead then or is behind
   // now. Later changes get later times all the same.
   std::optional<WallTime> change_to_come{};
@@ -136,6 +146,10 @@ class Store {
   // most 2,000 of each source. A crash may lose events: only decisions must survive, not
   // observations.
   virtual void AppendEvents(std::vector<StoredEvent> events) = 0;
+
+  // Stores parts of the ledger, each instead of the one of its step, job and placing, and forgets
+  // those that begin before `oldest`. A crash may lose the last ones.
+  virtual void KeepLedger(std::vector<StoredBursts> parts, WallTime oldest) = 0;
 
   // Reads the latest `most` audit entries after `since`, oldest first.
   virtual void ReadAudit(std::uint64_t since, std::size_t most,

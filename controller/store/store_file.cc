@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "controller/intents/intent_text.h"
+#include "controller/store/ledger_rows.h"
 #include "controller/store/schema.h"
 #include "controller/store/store_pruner.h"
 
@@ -130,6 +131,9 @@ Result<StoredState> StoreFile::Begin(WallTime now) {
   Result<ReportedLinks> reported = ReadReported();
   if (!reported) return Propagate(reported);
   state.reported_down = std::move(*reported);
+  Result<std::vector<StoredBursts>> ledger = ReadLedger(database_);
+  if (!ledger) return Propagate(ledger);
+  state.ledger = std::move(*ledger);
   return state;
 }
 
@@ -331,6 +335,10 @@ Result<void> StoreFile::TrimEvents(const std::vector<StoredEvent>& added) {
       "source != '' ORDER BY sequence DESC LIMIT 1 OFFSET ?)");
   if (!trim_all) return Propagate(trim_all);
   return trim_all->Bind(kMaxEvents).Run();
+}
+
+Result<void> StoreFile::KeepLedger(const std::vector<StoredBursts>& parts, WallTime oldest) {
+  return Change([&] { return WriteLedger(database_, parts, oldest); });
 }
 
 Result<std::vector<StoredEvent>> StoreFile::ReadEvents() {

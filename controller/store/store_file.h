@@ -29,6 +29,7 @@ class StoreFile {
   Result<Committed> Commit(const StoreChange& change, WallTime now);
   Result<void> FinishAudit(std::uint64_t sequence, const std::vector<AuditMove>& moves);
   Result<void> AppendEvents(const std::vector<StoredEvent>& events);
+  Result<void> KeepLedger(const std::vector<StoredBursts>& parts, WallTime oldest);
   Result<std::vector<AuditEntry>> ReadAudit(std::uint64_t since, std::size_t most);
   Result<Intents> ReadIntents(std::uint64_t revision);
 

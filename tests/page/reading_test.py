@@ -225,7 +225,8 @@ class ReadingTest(PageCase):
             "2 links lose packets", "link leaf1>spine1 is being tested, as it may lose packets",
             "flows of 1 host repeat packets, and no fault explains it yet (most on leaf0>spine3)",
             "one of the links leaf0>spine1, spine1>leaf2 loses packets, and no path tells them apart",
-            "NIC h3 or its host loses packets"];
+            "NIC h3 or its host loses packets",
+            "switches see 1 flow on other links than decided (espalier flows --attested ELSEWHERE)"];
           for (const reason of causes.healthReasons(app, { health_reasons })) reason.querySelector("button").click();
           const model = new Model();
           model.setTopology({ name: "", nodes: [{ id: "a", tier: 0 }, { id: "b", tier: 1 }], links: [{ id: "a--b", a: "a", b: "b", bps: "1" }] });
@@ -235,7 +236,8 @@ class ReadingTest(PageCase):
         })""")
         self.assertEqual(shown["sought"], [
             ["Links", {"state": "LOSSY"}], ["Links", {"text": "leaf1 spine1"}], ["Links", {"text": "leaf0 spine3"}],
-            ["Events", {"text": "links undecided"}], ["Links", {"text": "h3"}]])
+            ["Events", {"text": "links undecided"}], ["Links", {"text": "h3"}],
+            ["Flows", {"seen": "ELSEWHERE"}]])
         self.assertEqual(shown["reason"], "a--b a>b lost 31 of 400 probeslossy")
         self.assertEqual(shown["first"], "a--b")
 
@@ -265,7 +267,7 @@ class ReadingTest(PageCase):
         for dark in (False, True):
             self.page.set_dark(dark)
             for panel in ("jobs", "flows", "links", "agents", "path-map", "trees", "predictions",
-                          "events", "intents-and-audit", "controls"):
+                          "events", "intents-and-audit", "advice", "telemetry", "discovery", "controls"):
                 self.open_panel(panel)
                 self.page.wait("document.getElementById('panel').textContent.length > 20")
                 self.assertEqual(self.faults(), [], f"{panel}, dark: {dark}")

@@ -107,6 +107,17 @@ void WriteNics(JsonWriter& json, const discovery::Found& found) {
   json.EndArray();
 }
 
+// What stays open, with the agents that have not probed all that they were asked to.
+std::vector<std::string> MissingFacts(const DiscoveryRun& run) {
+  std::vector<std::string> missing = run.found().fabric.missing;
+  for (const auto& [host, reason] : run.failures()) {
+    missing.push_back(fmt::format("{} has not probed all that it was asked to: {}", host, reason));
+  }
+  return missing;
+}
+
+std::int64_t Count(std::size_t number) { return static_cast<std::int64_t>(number); }
+
 }  // namespace
 
 Result<std::string> StartDiscovery(Controller& controller, const io::HttpRequest& request) {
@@ -141,13 +152,33 @@ std::string DiscoveryView(Controller& controller) {
   WriteSwitches(json, fabric);
   WriteLinks(json, fabric);
   WriteNics(json, found);
-  std::vector<std::string> missing = fabric.missing;
-  for (const auto& [host, reason] : run.failures()) {
-    missing.push_back(fmt::format("{} has not probed all that it was asked to: {}", host, reason));
-  }
-  WriteTexts(json, "missing", missing);
+  WriteTexts(json, "missing", MissingFacts(run));
   WriteTexts(json, "contradictions", fabric.contradictions);
   WriteTexts(json, "drift", run.drift());
+  json.EndObject();
+  return json.Text();
+}
+
+std::string DiscoveryFindings(Controller& controller) {
+  const DiscoveryRun& run = controller.discovery_run();
+  const discovery::Found& found = run.found();
+  const DiscoveredFabric& fabric = found.fabric;
+  const auto silent = std::ranges::count_if(
+      fabric.switches, [](const discovery::DiscoveredSwitch& each) { return each.is_silent; });
+  JsonWriter json;
+  json.BeginObject();
+  json.Key("state").String(PhaseName(run.phase()));
+  json.Key("probes").Integer(Count(found.probes));
+  json.Key("answers").Integer(Count(found.answers));
+  json.Key("confidence").Double(fabric.confidence);
+  json.Key("switches").Integer(Count(fabric.switches.size()));
+  json.Key("silent_switches").Integer(silent);
+  json.Key("links").Integer(Count(fabric.links.size()));
+  json.Key("nics").Integer(Count(found.nics.size()));
+  WriteTexts(json, "differences", run.differences());
+  WriteTexts(json, "drift", run.drift());
+  WriteTexts(json, "contradictions", fabric.contradictions);
+  WriteTexts(json, "missing", MissingFacts(run));
   json.EndObject();
   return json.Text();
 }

@@ -17,4 +17,8 @@ Result<std::string> StartDiscovery(Controller& controller, const io::HttpRequest
 // switches, links between them and NICs, what is missing, and what contradicts itself.
 std::string DiscoveryView(Controller& controller);
 
+// What it says against the topology in force and against the discovery before it, in sentences, and
+// how much was found.
+std::string DiscoveryFindings(Controller& controller);
+
 }  // namespace espalier::controller

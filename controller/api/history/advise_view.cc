@@ -9,7 +9,6 @@
 #include <string_view>
 #include <utility>
 
-#include "common/base/enum_names.h"
 #include "common/files/json_writer.h"
 
 namespace espalier::controller {
@@ -20,12 +19,6 @@ constexpr std::string_view kNoRoundTrips =
     "which nothing reports";
 constexpr std::string_view kNoMoreSpines =
     "one more spine is modelled where each leaf is linked to each spine at one rate";
-
-std::string_view PlacingName(Placing placing) {
-  static constexpr EnumNames<Placing> kNames(
-      {{Placing::kEcmp, "ECMP"}, {Placing::kMixed, "MIXED"}, {Placing::kSteered, "STEERED"}});
-  return kNames.NameOf(placing);
-}
 
 double Ratio(std::uint64_t part, std::uint64_t whole) {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
@@ -44,6 +37,16 @@ void WriteScheme(io::JsonWriter& json, std::string_view name, const SchemeEstima
   number("high", estimate.high);
   json.Key("reason").String(estimate.applies ? "" : why_not);
   json.EndObject();
+}
+
+void WriteSchemes(io::JsonWriter& json, const BurstSums& sums) {
+  json.Key("schemes").BeginArray();
+  for (std::size_t i = 0; i < kSchemes; ++i) {
+    const auto scheme = static_cast<Scheme>(i);
+    if (scheme == Scheme::kOptimum) WriteScheme(json, "ROUND_TRIP_WEIGHTS", {}, kNoRoundTrips);
+    WriteScheme(json, SchemeName(scheme), Estimate(sums, scheme), kNoMoreSpines);
+  }
+  json.EndArray();
 }
 
 // The hours that all GPUs of the job together save: of flows that are steered against ECMP, of
@@ -72,8 +75,10 @@ void WriteHours(io::JsonWriter& json, const ByHour& hours) {
     json.Key("bursts").Integer(static_cast<std::int64_t>(sums.bursts));
     json.Key("skipped").Integer(static_cast<std::int64_t>(sums.skipped));
     json.Key("measured_seconds").Double(MeanSeconds(sums));
+    json.Key("standard_error").Double(StandardError(sums));
     json.Key("ecmp_seconds").Double(Estimate(sums, Scheme::kEcmp).burst_seconds);
     json.Key("optimum_seconds").Double(Estimate(sums, Scheme::kOptimum).burst_seconds);
+    WriteSchemes(json, sums);
     json.EndObject();
   }
   json.EndArray();
@@ -93,13 +98,7 @@ void WriteJob(io::JsonWriter& json, const std::string& job, Placing placing, con
   json.Key("optimum_proven").Bool(sums.proven == sums.bursts);
   json.Key("measured_seconds").Double(MeanSeconds(sums));
   json.Key("standard_error").Double(StandardError(sums));
-  json.Key("schemes").BeginArray();
-  for (std::size_t i = 0; i < kSchemes; ++i) {
-    const auto scheme = static_cast<Scheme>(i);
-    if (scheme == Scheme::kOptimum) WriteScheme(json, "ROUND_TRIP_WEIGHTS", {}, kNoRoundTrips);
-    WriteScheme(json, SchemeName(scheme), Estimate(sums, scheme), kNoMoreSpines);
-  }
-  json.EndArray();
+  WriteSchemes(json, sums);
   WriteGpus(json, sums, placing);
   WriteHours(json, hours);
   json.EndObject();

@@ -162,16 +162,17 @@ void LiveJournal::UpdateFlow(FlowRecord& known, const ShownFlow& flow) {
   const State& state = controller_->state();
   scan_->statistics.Count(state, flow);
   const std::uint64_t bps = CoarseRate(flow.activity.achieved_bps);
-  if (IsNews(known.record, LiveFlowDigest(flow))) {
+  const Attestation::State attested = AttestationOf(*controller_, flow).state;
+  if (IsNews(known.record, LiveFlowDigest(flow, attested))) {
     if (known.name.empty()) known.name = state.FlowName(flow.agent, flow.local);
     known.agent = flow.agent;
     known.local = flow.local;
     known.coarse_bps = bps;
-    known.record.json = LiveFlow(state, flow);
+    known.record.json = LiveFlow(state, flow, attested);
     AppendTo(scan_->flows, known.record.json);
   } else if (bps != known.coarse_bps) {
     known.coarse_bps = bps;
-    known.record.json = LiveFlow(state, flow);
+    known.record.json = LiveFlow(state, flow, attested);
     AppendTo(scan_->rates,
              fmt::format("{{\"flow\":{},\"achieved_bps\":{}}}", Quoted(known.name), bps));
   }

@@ -249,6 +249,10 @@ class App {
     if (this.panel.every) this.asking = setInterval(() => this.panel.update(), this.panel.every);
   }
 
+  #showTitled(title) {
+    this.#showPanel(this.panels.findIndex((panel) => panel.title === title));
+  }
+
   #bind() {
     byId("recompute").addEventListener("click", () => recompute());
     byId("health-word").addEventListener("click", () => this.pick(null, null));
@@ -282,6 +286,9 @@ class App {
       "/": () => { this.#showPanel(1); byId("filter").focus(); event.preventDefault(); },
       Escape: () => this.pick(null, null),
       c: () => this.#showPanel(this.panels.length - 1),
+      a: () => this.#showTitled("Advice"),
+      e: () => this.#showTitled("Telemetry"),
+      d: () => this.#showTitled("Discovery"),
       r: () => byId("recompute").disabled || recompute(),
       t: () => toggleTheme(this.fabric),
       m: () => this.#setMode(this.fabric.mode === "load" ? "traffic" : "load"),

@@ -13,6 +13,7 @@ const leads = [
   [/repeat packets.*most on (\S+)>(\S+)\)$/, "Links", ([, from, to]) => ({ text: `${from} ${to}` })],
   [/no path tells them apart$/, "Events", { text: "links undecided" }],
   [/^NIC (\S+) or its host/, "Links", ([, nic]) => ({ text: nic })],
+  [/^switches see/, "Flows", { seen: "ELSEWHERE" }],
   [/feeds? of link loads/, "Events", { text: "feed" }],
   [/maintenance windows?|steering/, "Controls", {}],
   [/no agent$/, "Agents", {}],

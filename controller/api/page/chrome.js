@@ -24,7 +24,7 @@ export function showLegend(fabric) {
 }
 
 const keys = {
-  "1 – 9": "tables", c: "controls: steering, maintenance windows, topology", "/": "filter flows", s: "find a switch, host or link",
+  "1 – 9": "tables", c: "controls: steering, maintenance windows, topology", a: "advice: what bursts cost, and would cost by other schemes", e: "telemetry: feeds, and what they say of links", d: "discovery: where the fabric differs from the topology", "/": "filter flows", s: "find a switch, host or link",
   f: "go to the picture; then arrow keys select, and L selects the next link", "+ − 0": "zoom in the picture; Shift and arrow keys move it",
   g: "fold all groups, or unfold them; Enter unfolds a selected group", w: "give the picture the room of the tables", x: "switch between map and matrix", m: "switch between load and traffic", h: "go to the history; then arrow keys choose a moment", n: "back to now",
   r: "recompute, with a preview of the moves", t: "switch between dark and light", Esc: "clear the selection",

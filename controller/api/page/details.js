@@ -1,5 +1,5 @@
 // The details of the selection beside the picture: a link, node, flow, job, forest, or the fabric.
-import { breakable, clock, count, decimal, exact, h, rate, row, seconds, stateTag, statusKind, tag, why } from "./dom.js";
+import { breakable, clock, count, decimal, exact, h, rate, row, seconds, seenWord, stateTag, statusKind, tag, why } from "./dom.js";
 import { actOn } from "./actions.js";
 import { eventsOf, healthReasons, linkButton, lostLinks, notUp } from "./causes.js";
 import { addWindow, steerPart } from "./operations.js";
@@ -53,6 +53,12 @@ function happened(app, id) {
   return events.length ? [h("h3", {}, "What happened"), ...events.map((event) => h("p", {}, h("span", { class: "muted" }, clock(Date.parse(event.time))), ` ${event.kind.replaceAll("_", " ")}: ${event.text}`))] : [];
 }
 
+// Traffic that Espalier does not steer, where a feed reports some.
+function background(link, at, to) {
+  const told = link.background[at];
+  return told && Number(told.bps) > 0 ? [row(`Other traffic → ${to.id}`, `${rate(told.bps)}, by the feed ${told.source}`)] : [];
+}
+
 function ofLink(app, link) {
   // Paths begin at the leaf, so host links have no load.
   const load = (at) => (link.from.uplink === link || link.to.uplink === link ? "" : ` · load ${link.loadText?.[at] ?? "0"}`);
@@ -60,6 +66,7 @@ function ofLink(app, link) {
   return [
     h("h2", {}, breakable(link.id)), stateTag(link.state), link.reason ? h("p", {}, link.reason) : null,
     h("h3", {}, app.model.past ? "Traffic" : "Traffic of the last 100 ms"), row("Speed", rate(link.bps)), direction(link.from, link.to, 0), direction(link.to, link.from, 1),
+    ...background(link, 0, link.to), ...background(link, 1, link.from),
     actions(app, "link", link.id, link.state), ...happened(app, link.id), ...past(app, "link", link.id),
     ...flowsOf(app, () => app.model.flowsOver(link)),
   ];
@@ -142,10 +149,16 @@ function ofPastFlow(app, flow) {
   ];
 }
 
+// What switches saw of it, with the number of sampled packets and where.
+function seenText({ state, samples, via, age_seconds: age }) {
+  if (state === "NOT_SEEN") return seenWord(state);
+  return `${seenWord(state)}: ${count(samples, "sampled packet")}, ${Math.round(age)} s ago, on ${via.join(", ")}`;
+}
+
 async function explain(name, into) {
   try {
     const answer = await ask("GET", "/api/v1/flows/explain", { flow: name });
-    into.replaceChildren(row("Port", answer.port_trust.toLowerCase()), row("Known ports", String(answer.known_ports)),
+    into.replaceChildren(row("Seen by switches", seenText(answer.flow.attested)), row("Port", answer.port_trust.toLowerCase()), row("Known ports", String(answer.known_ports)),
       ...answer.paths.map((path) => h("div", { class: "row" }, h("span", {}, path.via || "direct", path.chosen ? " ✓" : ""), h("span", { class: "muted" }, path.usable ? `busiest link: ${count(path.busiest_link_flows, "flow")}` : "not usable"))));
   } catch (error) {
     into.replaceChildren(h("p", { class: "muted" }, error.message));

@@ -75,6 +75,7 @@ const reasons = {
   PATH_DEAD: "its earlier path failed",
   RECOMPUTED: "all flows were recomputed",
   REMAPPED: "its earlier port took another path",
+  STANDBY: "its host moved to the standby path",
 };
 export function why(flow) {
   if (flow.status === "LOCAL") return "source and destination are on one switch";
@@ -90,6 +91,10 @@ export function tag(text, kind = "") {
   return h("span", { class: `tag ${kind}` }, text);
 }
 export const statusKind = (status) => ({ ROUTED: "good", LOCAL: "", FIXED: "", UNROUTABLE: "failed" })[status] ?? "warn";
+
+// What switches say of a flow by the packets that they sampled; of the past nothing is kept.
+export const seenWord = (attested) => ({ AS_DECIDED: "as decided", ELSEWHERE: "elsewhere", NOT_SEEN: "not yet" })[attested] ?? "–";
+export const seenKind = (attested) => ({ AS_DECIDED: "good", ELSEWHERE: "bad" })[attested] ?? "";
 
 export const stateWord = (state) => ({ UP: "up", DOWN: "failed", DRAINED: "drained", LOSSY: "lossy" })[state] ?? state;
 // A state in its colour of the picture.

@@ -29,7 +29,7 @@ export class Model {
     this.nodeById = new Map(this.nodes.map((node) => [node.id, node]));
     this.links = topology.links.map((link, index) => ({
       ...link, index, bps: Number(link.bps), from: this.nodeById.get(link.a), to: this.nodeById.get(link.b),
-      state: "UP", flows: [0, 0], load: [0, 0], achieved: [0, 0], reason: "",
+      state: "UP", flows: [0, 0], load: [0, 0], achieved: [0, 0], background: [], reason: "",
     }));
     this.linkById = new Map(this.links.map((link) => [link.id, link]));
     for (const link of this.links) {
@@ -101,15 +101,16 @@ export class Model {
     into.loadText = into.loadExact.map(decimal);
     into.load = [ratio(told.load_a_to_b), ratio(told.load_b_to_a)];
     into.achieved = [Number(told.bps_a_to_b), Number(told.bps_b_to_a)];
+    into.background = [told.background_a_to_b, told.background_b_to_a];
   }
 
   // Shows the fabric as it was at a moment (/api/v1/history/moment).
   showPast(moment) {
-    const idle = () => ({ state: "UP", reason: "", flows: [0, 0], loadText: ["0", "0"], loadExact: ["0", "0"], load: [0, 0], achieved: [0, 0] });
+    const idle = () => ({ state: "UP", reason: "", flows: [0, 0], loadText: ["0", "0"], loadExact: ["0", "0"], load: [0, 0], achieved: [0, 0], background: [] });
     for (const link of this.links) {
       if (!this.past) {
-        const { state, reason, flows, loadText, loadExact, load, achieved } = link;
-        link.now = { state, reason, flows, loadText, loadExact, load, achieved };
+        const { state, reason, flows, loadText, loadExact, load, achieved, background } = link;
+        link.now = { state, reason, flows, loadText, loadExact, load, achieved, background };
       }
       Object.assign(link, idle());
     }

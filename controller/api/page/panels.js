@@ -1,12 +1,15 @@
 // The tables below the picture, one panel for each tab.
-import { count, h, rate, ratio, seconds, statusKind, svg, tag, why } from "./dom.js";
+import { count, h, rate, ratio, seconds, seenKind, seenWord, statusKind, svg, tag, why } from "./dom.js";
 import { rollBack } from "./actions.js";
+import { AdvicePanel } from "./advice_panel.js";
 import { AskingPanel } from "./asking_panel.js";
 import { ControlsPanel } from "./controls_panel.js";
+import { DiscoveryPanel } from "./discovery_panel.js";
 import { LinksPanel } from "./links_panel.js";
 import { ask } from "./model.js";
 import { PredictionsPanel } from "./predictions.js";
 import { Table } from "./table.js";
+import { TelemetryPanel } from "./telemetry_panel.js";
 import { TreesPanel } from "./trees.js";
 
 // From so many times its ideal on, a round is long.
@@ -83,6 +86,7 @@ class FlowsPanel {
       { title: "Port", width: "minmax(60px,.7fr)", text: (flow) => flow.ports || "–" },
       { title: "Rate, 100 ms", width: "100px", right: true, text: (flow) => rate(flow.rate), sort: (flow) => flow.rate },
       { title: "Status", width: "120px", text: (flow) => flow.status, node: (flow) => tag(flow.status.toLowerCase() + (flow.acknowledged ? "" : " …"), statusKind(flow.status)) },
+      { title: "Seen", width: "100px", text: (flow) => seenWord(flow.attested), node: (flow) => tag(seenWord(flow.attested), seenKind(flow.attested)) },
       { title: "Why", width: "minmax(150px,1.6fr)", text: why },
     ], {
       label: "Flows", key: (flow) => flow.flow, empty: "No flow is open.",
@@ -91,23 +95,27 @@ class FlowsPanel {
     this.filter = h("input", { type: "search", id: "filter", placeholder: "Filter: host, job, switch…   ( / )", "aria-label": "Filter flows", oninput: () => this.update() });
     this.only = h("select", { "aria-label": "Filter by status", onchange: () => this.update() },
       ["all", "ROUTED", "LEARNING", "NEW", "ADOPTING", "LOCAL", "FIXED", "UNSTEERED", "UNROUTABLE"].map((name) => h("option", { value: name }, name.toLowerCase())));
+    this.seen = h("select", { id: "flow-seen", "aria-label": "Filter by what switches saw", onchange: () => this.update() },
+      Object.entries({ all: "seen or not", AS_DECIDED: "seen as decided", ELSEWHERE: "seen elsewhere", NOT_SEEN: "not seen yet" }).map(([value, text]) => h("option", { value }, text)));
     this.shown = h("span", { class: "muted" });
-    this.element = h("div", { class: "panel" }, h("div", { class: "filter" }, this.filter, this.only, this.shown), this.table.element);
+    this.element = h("div", { class: "panel" }, h("div", { class: "filter" }, this.filter, this.only, this.seen, this.shown), this.table.element);
   }
   get count() { return this.app.model.flows.size; }
 
-  seek({ text = "", state = "all" }) {
+  seek({ text = "", state = "all", seen = "all" }) {
     this.filter.value = text;
     this.only.value = state;
+    this.seen.value = seen;
   }
 
   update() {
     const words = this.filter.value.toLowerCase().split(/\s+/).filter(Boolean);
     const only = this.only.value;
+    const seen = this.seen.value;
     const rows = [];
     const { past, shownFlows } = this.app.model;
     for (const flow of shownFlows.values()) {
-      if ((only === "all" || flow.status === only) && words.every((word) => this.app.model.textOf(flow).includes(word))) rows.push(flow);
+      if ((only === "all" || flow.status === only) && (seen === "all" || flow.attested === seen) && words.every((word) => this.app.model.textOf(flow).includes(word))) rows.push(flow);
     }
     this.shown.textContent = past ? `${count(rows.length, "flow")}: the slowest of those that sent then` : `${rows.length.toLocaleString("en")} of ${count(this.count, "flow")}`;
     this.table.picked = this.app.picked?.kind === "flow" ? this.app.picked.item.flow : null;
@@ -240,4 +248,4 @@ class HistoryPanel extends AskingPanel {
 }
 
 export const makePanels = (app) =>
-  [JobsPanel, FlowsPanel, LinksPanel, AgentsPanel, PathMapPanel, TreesPanel, PredictionsPanel, EventsPanel, HistoryPanel, ControlsPanel].map((Panel) => new Panel(app));
+  [JobsPanel, FlowsPanel, LinksPanel, AgentsPanel, PathMapPanel, TreesPanel, PredictionsPanel, EventsPanel, HistoryPanel, AdvicePanel, TelemetryPanel, DiscoveryPanel, ControlsPanel].map((Panel) => new Panel(app));

@@ -19,6 +19,9 @@ export class Table {
     this.body = h("div", { class: "body", role: "rowgroup", tabindex: "0", "aria-label": options.label, onscroll: () => this.draw() }, this.spacer, this.none);
     this.element = h("div", { class: "table", role: "table", "aria-label": options.label }, this.head, this.body);
     this.element.style.setProperty("--columns", columns.map((column) => column.width).join(" "));
+    // Narrower than that, the table scrolls sideways.
+    const least = columns.reduce((sum, { width }) => sum + Number(width.match(/([\d.]+)px/)?.[1] ?? 60), 32);
+    this.element.style.setProperty("--least", `${least}px`);
     this.body.addEventListener("keydown", (event) => this.#handleKey(event));
     new ResizeObserver(() => this.draw()).observe(this.body);
   }
@@ -94,10 +97,9 @@ export class Table {
         cell.replaceChildren(column.node(row));
       } else {
         const text = String(column.text(row));
-        if (cell.textContent !== text) {
-          cell.textContent = text;
-          cell.title = column.tip?.(row) ?? text;
-        }
+        const tip = column.tip?.(row) ?? text;
+        if (cell.textContent !== text) cell.textContent = text;
+        if (cell.title !== tip) cell.title = tip;
       }
     });
   }

@@ -205,11 +205,12 @@ void WriteReturns(JsonWriter& json, const State& state, const ReturnPaths& retur
   json.EndArray();
 }
 
-std::string LiveFlow(const State& state, const ShownFlow& flow) {
+std::string LiveFlow(const State& state, const ShownFlow& flow, Attestation::State attested) {
   const std::uint64_t bps = CoarseRate(flow.activity.achieved_bps);
   JsonWriter json;
   json.BeginObject();
   WriteIdentity(json, state, flow);
+  json.Key("attested").String(AttestationName(attested));
   json.Key("activity").String(ActivityName(flow.activity.state));
   json.Key("achieved_bps").Integer(static_cast<std::int64_t>(bps));
   json.Key("paths").BeginArray();
@@ -237,7 +238,7 @@ std::uint64_t CoarseRate(std::uint64_t bits_per_second) {
   return bits_per_second >> (width - kDigits) << (width - kDigits);
 }
 
-std::uint64_t LiveFlowDigest(const ShownFlow& flow) {
+std::uint64_t LiveFlowDigest(const ShownFlow& flow, Attestation::State attested) {
   std::uint64_t digest = 1;
   Mix(digest, static_cast<std::uint64_t>(flow.agent.value()));
   Mix(digest, flow.local.value());
@@ -245,6 +246,7 @@ std::uint64_t LiveFlowDigest(const ShownFlow& flow) {
                   static_cast<std::uint64_t>(flow.reason) << 8 |
                   static_cast<std::uint64_t>(flow.activity.state) << 1 |
                   static_cast<std::uint64_t>(flow.is_acknowledged));
+  Mix(digest, static_cast<std::uint64_t>(attested));
   for (const ShownFlow::Subflow& subflow : flow.subflows) {
     Mix(digest, static_cast<std::uint64_t>(subflow.port) << 1 |
                     static_cast<std::uint64_t>(subflow.is_learning));

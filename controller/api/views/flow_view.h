@@ -28,12 +28,12 @@ void WriteFlow(io::JsonWriter& json, const State& state, const ShownFlow& flow,
 // paths come back, and whether another source port of the path is known to be better.
 void WriteReturns(io::JsonWriter& json, const State& state, const ReturnPaths& returns,
                   const ShownFlow& flow);
-// A flow as JSON for the live feed: its identity, how it is steered, its coarse rate, and the
-// directed links of each of its paths.
-std::string LiveFlow(const State& state, const ShownFlow& flow);
+// A flow as JSON for the live feed: its identity, how it is steered, what switches say of it, its
+// coarse rate, and the directed links of each of its paths.
+std::string LiveFlow(const State& state, const ShownFlow& flow, Attestation::State attested);
 
 // A digest that differs if LiveFlow differs in more than the rate.
-std::uint64_t LiveFlowDigest(const ShownFlow& flow);
+std::uint64_t LiveFlowDigest(const ShownFlow& flow, Attestation::State attested);
 
 // A rate reduced to its four leading binary digits, so that small changes are not reported.
 std::uint64_t CoarseRate(std::uint64_t bits_per_second);

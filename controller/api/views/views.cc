@@ -44,7 +44,7 @@ FabricHealth HealthOf(const Controller& controller, const LoadSummary& loads) {
                   controller.links().Doubts());
 }
 
-void WriteHealth(JsonWriter& json, const FabricHealth& health) {
+void WriteHealth(JsonWriter& json, const Controller& controller, const FabricHealth& health) {
   json.Key("health").String(HealthName(health.word()));
   json.Key("health_reasons").BeginArray();
   for (const std::string& reason : health.Reasons()) json.String(reason);
@@ -55,6 +55,9 @@ void WriteHealth(JsonWriter& json, const FabricHealth& health) {
   json.Key("flows_with_unknown_ends").Integer(health.reach.unknown_end);
   json.Key("flows_unsteered").Integer(health.flows_unsteered);
   json.Key("flows_late").Integer(health.flows_late);
+  const Sightings& sightings = controller.links().sightings;
+  json.Key("flows_seen_as_decided").Integer(static_cast<std::int64_t>(sightings.as_decided()));
+  json.Key("flows_seen_elsewhere").Integer(static_cast<std::int64_t>(sightings.elsewhere()));
   json.Key("sprayed_hosts").BeginArray();
   for (const std::string& host : health.sprayed_hosts) json.String(host);
   json.EndArray();
@@ -150,7 +153,7 @@ std::string LiveStatus(const Controller& controller, const FlowStatistics& stati
   }
   JsonWriter json;
   json.BeginObject();
-  WriteHealth(json, HealthOf(controller, loads));
+  WriteHealth(json, controller, HealthOf(controller, loads));
   json.Key("topology").String(state.topology.name());
   json.Key("version").Integer(state.topology.version());
   json.Key("revision").Integer(static_cast<std::int64_t>(state.revision));

@@ -33,7 +33,8 @@ class DiscoveryRunFixture : public testing::Test {
                     work();
                     done_.push_back(std::move(done));
                   },
-              .now = [this] { return now_; }}) {}
+              .now = [this] { return now_; },
+              .compare = [this](const Found&) { return differences_; }}) {}
 
   static DiscoveryRun::Request AllNics() {
     return {.covers = [](const IpAddress&) { return true; }};
@@ -88,6 +89,7 @@ class DiscoveryRunFixture : public testing::Test {
   std::vector<std::string> events_;
   std::vector<std::function<void()>> done_;
   TimePoint now_{};
+  std::vector<std::string> differences_;  // from the topology in force
   DiscoveryRun run_;
 };
 
@@ -133,6 +135,22 @@ TEST_F(DiscoveryRunFixture, RecordsWhatTheHourlyCheckFindsOtherwise) {
   EXPECT_NE(run_.drift()[0].find("is new"), std::string::npos) << run_.drift()[0];
   CheckFor(std::chrono::minutes(61));
   EXPECT_TRUE(run_.drift().empty());
+}
+
+TEST_F(DiscoveryRunFixture, RecordsWhereTheFabricDiffersFromTheTopology) {
+  differences_ = {"the switch x is not in the topology"};
+  Start();
+  EXPECT_TRUE(run_.differences().empty());
+  RunFor(std::chrono::minutes(10));
+  EXPECT_EQ(run_.differences(), differences_);
+  EXPECT_EQ(events_, (std::vector<std::string>{"discovery_started", "discovery_complete",
+                                               "fabric_differs"}));
+  CheckFor(std::chrono::minutes(61));
+  EXPECT_EQ(events_.size(), 3U) << "the same differences are no news";
+  differences_.clear();
+  CheckFor(std::chrono::minutes(61));
+  EXPECT_TRUE(run_.differences().empty());
+  EXPECT_EQ(events_.size(), 4U);
 }
 
 TEST_F(DiscoveryRunFixture, KeepsWhatWasFoundWhenAllAgentsFallSilent) {

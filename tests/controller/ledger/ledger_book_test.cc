@@ -93,6 +93,41 @@ TEST(LedgerBook, KeepsJobsTimesAndPlacingsApart) {
   EXPECT_EQ(book.entries().size(), 1U);
 }
 
+TEST(LedgerBook, NamesWhatHasChanged) {
+  LedgerBook book;
+  book.Add(kNoon, BurstOf(2s), CostsOf(2, 1));
+  book.Add(kNoon, BurstOf(2s), CostsOf(2, 1));
+  book.Add(kNoon, BurstOf(2s, "b"), CostsOf(2, 1));
+  EXPECT_EQ(book.TakeChanged().size(), 2U);
+  EXPECT_TRUE(book.TakeChanged().empty());
+  book.Add(kNoon, BurstOf(2s, "b"), CostsOf(2, 1));
+  ASSERT_EQ(book.TakeChanged().size(), 1U);
+  book.Add(kNoon, BurstOf(2s), CostsOf(2, 1));
+  book.Add(kNoon + LedgerBook::kReach + 20min, BurstOf(2s), CostsOf(2, 1));
+  EXPECT_EQ(book.TakeChanged().size(), 1U) << "the other one is forgotten";
+}
+
+TEST(LedgerBook, TakesOverWhatAnEarlierOneHasKept) {
+  LedgerBook earlier;
+  for (const auto age : {0min, 20min, 1'430min, 1'450min}) {
+    earlier.Add(kNoon + 24h - age, BurstOf(2s), CostsOf(2, 1));
+  }
+  LedgerBook::Entries entries = earlier.entries();
+  const LedgerBook::Key old{kNoon - 24h, "a", Placing::kEcmp};
+  entries[old] = OnlyEntry(earlier);
+  LedgerBook book;
+  book.Restore(entries, kNoon + 24h);
+  EXPECT_FALSE(book.entries().contains(old));
+  EXPECT_TRUE(book.TakeChanged().empty()) << "the store has them";
+  const LedgerBook::Key last{kNoon + 24h, "a", Placing::kEcmp};
+  ASSERT_TRUE(book.entries().contains(last));
+  book.Add(kNoon + 24h, BurstOf(3s), CostsOf(2, 1));
+  EXPECT_EQ(book.entries().at(last).bursts, 2U);
+  // The clock was ahead.
+  book.Restore(entries, kNoon + 23h);
+  EXPECT_FALSE(book.entries().contains(last));
+}
+
 TEST(LedgerBook, IsBoundedHoweverManyJobsHostsName) {
   LedgerBook book;
   constexpr std::size_t kSteps = 20;

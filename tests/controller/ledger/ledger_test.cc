@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "controller/ledger/ledger_text.h"
 #include "controller/state/fabric_health.h"
 #include "tests/controller/four_flows.h"
 
@@ -146,6 +147,41 @@ TEST_F(Observing, SaysWhatSteeringWouldGain) {
   EXPECT_GT(four, Estimate(*sums, Scheme::kEcmp16).seconds);
   EXPECT_GT(Estimate(*sums, Scheme::kEcmp16).seconds, 0.1);
   EXPECT_LT(four, 0.4);
+}
+
+TEST_F(Observing, RemembersWhatItHasSeenAfterARestart) {
+  for (int i = 0; i < 4; ++i) Open(i, 2);
+  cluster_.Advance(1s);
+  for (int i = 0; i < 3; ++i) Burst({0, 1, 2, 3}, 1'000'000, 200ms);
+  ASSERT_NE(SumsOf("train", Placing::kEcmp), nullptr);
+  const std::string before = FormatSums(*SumsOf("train", Placing::kEcmp));
+  cluster_.RestartController();  // it stores what it has not stored yet
+  ASSERT_NE(SumsOf("train", Placing::kEcmp), nullptr);
+  EXPECT_EQ(FormatSums(*SumsOf("train", Placing::kEcmp)), before);
+  // Of what a minute has not stored, a crash loses the last part only.
+  cluster_.ConnectAll();
+  for (int i = 0; i < 4; ++i) Open(i, 2);
+  cluster_.Advance(1s);
+  Burst({0, 1, 2, 3}, 1'000'000, 200ms);
+  cluster_.Advance(Ledger::kStoreInterval);
+  const std::string after = FormatSums(*SumsOf("train", Placing::kEcmp));
+  EXPECT_NE(after, before);
+  ASSERT_EQ(cluster_.disk.ledger.size(), 1U) << "one job in one step";
+  EXPECT_EQ(cluster_.disk.ledger.begin()->second, after);
+}
+
+TEST_F(Observing, LeavesOutWhatItCannotRead) {
+  const WallTime step{1'000h};
+  cluster_.disk.ledger[{step, "train", "ECMP"}] = "1 0 4 4 4 1 0 0.5 0.25";
+  cluster_.disk.ledger[{step, "train", "SPRAYED"}] = "1 0 4 4 4 1 0 0.5 0.25";
+  cluster_.disk.ledger[{step, "other", "ECMP"}] = "1 0 4";
+  cluster_.RestartController();
+  EXPECT_EQ(cluster_.controller().ledger().book().entries().size(), 1U);
+  std::vector<std::string> events;
+  for (const HistoryEvent& event : cluster_.state().history.Since(0, 1'000)) {
+    if (event.kind == "ledger_unreadable") events.push_back(event.text);
+  }
+  EXPECT_EQ(events, std::vector<std::string>{"parts=2"});
 }
 
 TEST_F(Steering, SaysWhatSteeringHasGained) {

@@ -88,6 +88,7 @@ TEST_F(SightingsTest, AFlowOnItsLinksIsAttestedOnceItsPortHasSettled) {
   EXPECT_EQ(StateOf(), "NOT_SEEN") << "the packets may be those before the port changed";
   ReportOnAndOn(seen);
   EXPECT_EQ(StateOf(), "AS_DECIDED");
+  EXPECT_THAT(Status(), HasSubstr(R"("flows_seen_as_decided":1,"flows_seen_elsewhere":0)"));
   EXPECT_EQ(Attested().Find("samples")->text, "40");
   EXPECT_EQ(Attested().Find("via")->items.size(), 2U);
   EXPECT_THAT(Events(), IsEmpty());
@@ -102,6 +103,7 @@ TEST_F(SightingsTest, AFlowThatTheDriverSendsFromAnotherPortIsNamed) {
   EXPECT_THAT(Events()[0], HasSubstr("flow=h0:7 host=h0 device="));
   EXPECT_THAT(Events()[0], HasSubstr("cause=port_not_on_wire"));
   EXPECT_THAT(Events()[0], HasSubstr("leaf0--" + OtherSpine() + ">" + OtherSpine()));
+  EXPECT_THAT(Status(), HasSubstr(R"("flows_seen_as_decided":0,"flows_seen_elsewhere":1)"));
   EXPECT_THAT(Status(), HasSubstr("switches see 1 flow on other links than decided"));
   EXPECT_THAT(Status(), HasSubstr("\"health\":\"degraded\""));
 }

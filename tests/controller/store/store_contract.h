@@ -130,6 +130,24 @@ TEST_P(StoreContract, KeepsFeedReportsApartFromTheIntents) {
   EXPECT_EQ(begun_.revision, 2U);
 }
 
+TEST_P(StoreContract, KeepsTheLedgerForAsLongAsItIsWanted) {
+  EXPECT_TRUE(begun_.ledger.empty());
+  const WallTime then = SomeEntry("", AuditResult::kDone).time;
+  const auto step = std::chrono::minutes(10);
+  const std::vector<StoredBursts> some = {{then, "it's \"odd\"", "ECMP", "1 2 3"},
+                                          {then, "train", "ECMP", "4"},
+                                          {then, "train", "STEERED", ""},
+                                          {then + step, "train", "ECMP", "5"}};
+  store_->KeepLedger(some, then);
+  subject_.settle();
+  Open();
+  EXPECT_EQ(begun_.ledger, some);
+  store_->KeepLedger({{then + step, "train", "ECMP", "6"}}, then + step);
+  subject_.settle();
+  Open();
+  EXPECT_EQ(begun_.ledger, (std::vector<StoredBursts>{{then + step, "train", "ECMP", "6"}}));
+}
+
 TEST_P(StoreContract, ReturnsCommittedIntents) {
   const auto first = Commit({.intents = SomeIntents(), .topology = {"lab", 7}});
   ASSERT_TRUE(first.has_value()) << first.error().message;

@@ -52,7 +52,16 @@ TEST_F(AdviseTest, ComparesTheSchemesOfEachJob) {
     EXPECT_EQ(is_known, scheme.Find("reason")->text.empty());
   }
   EXPECT_EQ(job.Find("gpus")->kind, io::JsonValue::Kind::kNull) << "they are not in the topology";
-  EXPECT_EQ(job.Find("hours")->items.size(), 1U);
+  ASSERT_EQ(job.Find("hours")->items.size(), 1U);
+  const io::JsonValue& hour = job.Find("hours")->items[0];
+  ASSERT_EQ(hour.Find("schemes")->items.size(), 7U) << "as the sum of all hours has them";
+  for (std::size_t i = 0; i < 7; ++i) {
+    for (const char* field : {"scheme", "burst_seconds", "low", "high", "reason"}) {
+      EXPECT_EQ(hour.Find("schemes")->items[i].Find(field)->text,
+                job.Find("schemes")->items[i].Find(field)->text)
+          << field;
+    }
+  }
 }
 
 TEST_F(AdviseTest, RefusesWhatIsNoTimeSpan) {

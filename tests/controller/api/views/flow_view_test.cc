@@ -102,15 +102,17 @@ TEST_F(FlowViewTest, IsAcknowledgedOnceItsAgentSaysSo) {
 // The feed compares digests instead of texts.
 TEST_F(FlowViewTest, TheDigestDiffersWithTheTextExceptForTheRate) {
   const FlowSlot slot = SlotOf(0, 5);
+  using Seen = Attestation::State;
+  Seen seen = Seen::kNotSeen;
   std::string text;
   std::uint64_t digest = 0;
   const auto look = [&] {
-    text = LiveFlow(cluster_.state(), Show(cluster_.state(), slot));
-    digest = LiveFlowDigest(Show(cluster_.state(), slot));
+    text = LiveFlow(cluster_.state(), Show(cluster_.state(), slot), seen);
+    digest = LiveFlowDigest(Show(cluster_.state(), slot), seen);
   };
   const auto expect = [&](bool same_text, bool same_digest) {
-    EXPECT_EQ(LiveFlow(cluster_.state(), Show(cluster_.state(), slot)) == text, same_text);
-    EXPECT_EQ(LiveFlowDigest(Show(cluster_.state(), slot)) == digest, same_digest);
+    EXPECT_EQ(LiveFlow(cluster_.state(), Show(cluster_.state(), slot), seen) == text, same_text);
+    EXPECT_EQ(LiveFlowDigest(Show(cluster_.state(), slot), seen) == digest, same_digest);
     look();
   };
   look();
@@ -123,7 +125,11 @@ TEST_F(FlowViewTest, TheDigestDiffersWithTheTextExceptForTheRate) {
   expect(false, false);
   Call("POST", "/api/v1/links/fail", {{"id", "leaf0--spine0"}});
   expect(false, false);  // another path, for another reason
-  EXPECT_NE(LiveFlowDigest(Show(cluster_.state(), SlotOf(1, 6))), digest);
+  seen = Seen::kAsDecided;
+  expect(false, false);
+  seen = Seen::kElsewhere;
+  expect(false, false);
+  EXPECT_NE(LiveFlowDigest(Show(cluster_.state(), SlotOf(1, 6)), seen), digest);
 }
 
 }  // namespace

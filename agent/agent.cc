@@ -8,6 +8,7 @@
 
 #include "common/base/enum_names.h"
 #include "common/base/log.h"
+#include "proto/encode.h"
 
 namespace espalier::agent {
 namespace {

@@ -14,6 +14,7 @@
 #include "common/daemon/config_file.h"
 #include "common/identity/key_files.h"
 #include "common/net/socket_address.h"
+#include "proto/limits.h"
 
 namespace espalier::agent {
 namespace {

@@ -10,6 +10,7 @@
 #include <tuple>
 #include <utility>
 
+#include "collective/synthesis/graphs/distance_regular.h"
 #include "collective/synthesis/schedules/bfb.h"
 
 namespace espalier::synthesis {

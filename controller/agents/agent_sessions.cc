@@ -6,6 +6,8 @@
 #include <random>
 #include <variant>
 
+#include "proto/encode.h"
+
 namespace espalier::controller {
 namespace {
 

@@ -14,6 +14,7 @@
 #include "agent/sim/sim_host.h"
 #include "common/base/check.h"
 #include "common/bus/zmq_dealer_bus.h"
+#include "proto/encode.h"
 #include "tests/bench/control_loop_fabric.h"
 #include "tests/bench/probe_answers.h"
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "proto/encode.h"
 
 namespace espalier::controller {
 

@@ -18,6 +18,8 @@
 #include <vector>
 
 #include "collective/transport/base/fork_guard.h"
+#include "collective/transport/base/rendezvous_store.h"
+#include "collective/transport/rendezvous/tcp_socket.h"
 #include "collective/transport/stores/store_frames.h"
 
 namespace espalier::transport {

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "common/files/json.h"
+#include "common/files/json_fields.h"
 #include "controller/api/actions/accepted_answer.h"
 #include "controller/api/actions/sprayed_loads.h"
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/files/command_result.h"
+#include "common/files/file.h"
 #include "common/files/topology_file.h"
 #include "common/terminal/table.h"
 #include "deploy/cli/session/operator_session.h"

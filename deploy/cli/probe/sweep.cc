@@ -9,6 +9,7 @@
 #include <set>
 #include <utility>
 
+#include "common/files/json_writer.h"
 #include "common/terminal/interrupt.h"
 #include "common/terminal/progress.h"
 #include "common/terminal/table.h"

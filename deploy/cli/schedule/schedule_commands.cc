@@ -19,6 +19,7 @@
 #include "collective/synthesis/concurrent_flow.h"
 #include "collective/synthesis/construction.h"
 #include "collective/synthesis/schedules/bfb.h"
+#include "collective/synthesis/schedules/ring.h"
 #include "collective/synthesis/schedules/schedule_json.h"
 #include "collective/synthesis/schedules/schedule_program.h"
 #include "common/files/command_result.h"

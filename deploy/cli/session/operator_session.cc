@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "common/files/command_result.h"
+#include "common/files/json_writer.h"
 #include "common/files/trusted_files.h"
 #include "common/http/http.h"
 #include "common/http/http_client.h"

@@ -15,6 +15,7 @@
 #include "common/fabric/builders.h"
 #include "common/sim/sim_world.h"
 #include "controller/store/memory_store.h"
+#include "proto/encode.h"
 #include "proto/message_cost.h"
 
 namespace espalier::controller {

@@ -4,6 +4,7 @@
 
 #include <random>
 
+#include "common/files/json.h"
 #include "controller/store/sqlite_database.h"
 #include "tests/controller/daemon/daemon_fixture.h"
 

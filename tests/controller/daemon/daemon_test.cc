@@ -2,6 +2,7 @@
 // loopback.
 #include <array>
 
+#include "common/files/json.h"
 #include "tests/controller/daemon/daemon_fixture.h"
 
 namespace espalier::controller {

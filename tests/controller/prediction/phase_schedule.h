@@ -162,7 +162,7 @@ class PredictionTally {
   int hits_ = 0;
 };
 
-inline std::set<KeySet> MembersOf(const std::vector<CycleLearner::Phase>& phases) {
+inline std::set<KeySet> MembersOf(const std::vector<LearnedPhase>& phases) {
   std::set<KeySet> members;
   for (const auto& phase : phases) members.emplace(phase.members.begin(), phase.members.end());
   return members;

@@ -10,6 +10,7 @@
 
 #include "common/fabric/builders.h"
 #include "common/files/json.h"
+#include "common/http/http_server.h"
 #include "common/net/socket_address.h"
 #include "controller/telemetry/datagram_socket.h"
 #include "tests/common/loop/asio_harness.h"

@@ -9,6 +9,7 @@
 #include <regex>
 
 #include "common/files/json.h"
+#include "common/http/http_client.h"
 #include "tests/deploy/cli/operator/operator_commands_fixture.h"
 
 namespace espalier::cli {

@@ -14,6 +14,7 @@
 #include <ns3/point-to-point-net-device.h>
 #include <ns3/queue-disc.h>
 #include <ns3/queue-size.h>
+#include <ns3/red-queue-disc.h>
 #include <ns3/simulator.h>
 #include <ns3/string.h>
 #include <ns3/tcp-cubic.h>
@@ -234,6 +235,10 @@ class PacketNetwork {
     const Ptr<QueueDisc> queue = helper.Install(device).Get(0);
     queues_.push_back(queue);
     if (!is_switch) return;
+    // The same random numbers in each simulation of a process.
+    if (const auto red = ns3::DynamicCast<ns3::RedQueueDisc>(queue)) {
+      red->AssignStreams(static_cast<std::int64_t>(direction.Index()));
+    }
     queue->TraceConnectWithoutContext(
         "BytesInQueue", ns3::MakeBoundCallback(&KeepLongest, &outcome_.longest_queue_bytes));
   }

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "common/files/csv.h"
 #include "common/terminal/units.h"
 
 namespace espalier::cli {
@@ -45,13 +46,6 @@ bool IsNumber(const io::JsonValue& row, const std::string& key) {
   if (value == nullptr) return true;  // "-" suits any column
   if (dot != std::string::npos) return IsNumber(*value, key.substr(dot + 1));
   return value->kind == io::JsonValue::Kind::kNumber;
-}
-
-std::string Quoted(std::string_view text) {
-  if (text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
-  std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);
-  return quoted + '"';
 }
 
 // The bytes of the UTF-8 character at the beginning (RFC 3629, section 4); 0 if there is none.
@@ -158,7 +152,7 @@ std::string FormatCsv(const std::vector<Column>& columns, const std::vector<io::
   std::string text;
   const auto add_line = [&](const auto& cell_of) {
     for (std::size_t i = 0; i < columns.size(); ++i) {
-      text += (i == 0 ? "" : ",") + Quoted(cell_of(columns[i]));
+      text += (i == 0 ? "" : ",") + io::CsvField(cell_of(columns[i]));
     }
     text += "\r\n";
   };

@@ -15,6 +15,7 @@
 #include "common/files/file.h"
 #include "common/os/command.h"
 #include "common/terminal/progress.h"
+#include "controller/offline/evaluation/drawn_jobs.h"
 #include "controller/offline/evaluation/paper_results.h"
 #include "controller/offline/evaluation/solver.h"
 #include "controller/offline/files/job_file.h"
@@ -25,6 +26,7 @@ namespace {
 using fabric::Topology;
 
 constexpr int kFailures[] = {0, 1, 4, 8};
+constexpr int kRingSizes[] = {2, 4, 8};
 constexpr const char* kResultsFile = "evaluation.json";
 constexpr const char* kFiguresProgram = "espalier-figures";
 
@@ -38,9 +40,9 @@ std::optional<int> NumberAfter(std::string_view name, std::string_view prefix) {
   return number;
 }
 
-std::vector<Scheme> ListSchemes(const PaperRequest& request) {
+std::vector<Scheme> ListSchemes(const PaperScenario& scenario, const PaperRequest& request) {
   std::vector<Scheme> schemes;
-  for (const SchemeColumn& column : TableColumns(request.with_ilp)) {
+  for (const SchemeColumn& column : TableColumns(request.with_ilp && !scenario.folder.empty())) {
     const std::uint64_t seeds = column.algorithm == Algorithm::kEcmp ? request.seeds : 1;
     for (std::uint64_t seed = 0; seed < seeds; ++seed) {
       schemes.push_back({column.algorithm, column.split, seed});
@@ -55,7 +57,9 @@ Result<ScenarioResult> RunScenario(const PaperScenario& scenario, int failed,
   auto topology = BuildPaperFabric();
   if (!topology) return Propagate(topology);
   if (auto done = FailLastSpines(*topology, failed); !done) return Propagate(done);
-  auto jobs = ReadJobs(scenario.folder, *topology);
+  auto jobs = scenario.folder.empty()
+                  ? DrawJobs(*topology, scenario.concurrent_jobs, scenario.ring_size, request.seed)
+                  : ReadJobs(scenario.folder, *topology);
   if (!jobs) return Propagate(jobs);
   ScenarioResult result{scenario.concurrent_jobs, scenario.ring_size, failed, *jobs, {}};
   const auto workload = Workload::Build(*topology, std::move(*jobs));
@@ -63,7 +67,7 @@ Result<ScenarioResult> RunScenario(const PaperScenario& scenario, int failed,
   SchemeRunner runner(*topology, *workload, SolveWithCbc);
   SimulationOptions options;
   options.is_cancelled = is_cancelled;
-  for (const Scheme& scheme : ListSchemes(request)) {
+  for (const Scheme& scheme : ListSchemes(scenario, request)) {
     if (is_cancelled()) return Fail(ErrorCode::kResourceExhausted, "interrupted");
     auto run = runner.Run(scheme, options);
     if (!run) return Propagate(run);
@@ -112,6 +116,19 @@ std::vector<PaperScenario> FindPaperScenarios(const std::string& root) {
   return scenarios;
 }
 
+std::vector<PaperScenario> ListDrawnScenarios(const std::vector<PaperScenario>& published,
+                                              int most_jobs) {
+  int most = 0;
+  for (const PaperScenario& scenario : published) most = std::max(most, scenario.concurrent_jobs);
+  std::vector<PaperScenario> drawn;
+  for (int jobs = most + 1; jobs <= most_jobs; ++jobs) {
+    for (const int ring_size : kRingSizes) {
+      drawn.push_back({.concurrent_jobs = jobs, .ring_size = ring_size, .folder = ""});
+    }
+  }
+  return drawn;
+}
+
 Result<Topology> BuildPaperFabric() {
   auto spec = fabric::BuildLeafSpine({.spines = 32, .leaves = 64, .hosts_per_leaf = 32});
   if (!spec) return Propagate(spec);
@@ -121,19 +138,22 @@ Result<Topology> BuildPaperFabric() {
 }
 
 Result<void> EvaluatePaper(const PaperRequest& request, const std::function<bool()>& is_cancelled) {
-  const std::vector<PaperScenario> scenarios = FindPaperScenarios(request.jobs);
+  std::vector<PaperScenario> scenarios = FindPaperScenarios(request.jobs);
   if (scenarios.empty()) {
     return Fail(ErrorCode::kNotFound,
                 fmt::format("{}: contains no folder concurrent_jobs_J/ring_size_R (name the folder "
                             "of the paper's jobs)",
                             request.jobs));
   }
+  std::ranges::move(ListDrawnScenarios(scenarios, request.most_jobs),
+                    std::back_inserter(scenarios));
   std::vector<ScenarioResult> results;
   {
     cli::Progress progress("evaluation", static_cast<int>(scenarios.size() * std::size(kFailures)));
     for (const PaperScenario& scenario : scenarios) {
       for (const int failed : kFailures) {
-        progress.Next(fmt::format("{}, {} failed spines", scenario.folder, failed));
+        progress.Next(fmt::format("{} jobs, rings of {}, {} failed spines",
+                                  scenario.concurrent_jobs, scenario.ring_size, failed));
         auto result = RunScenario(scenario, failed, request, is_cancelled);
         if (!result) return Propagate(result);
         results.push_back(std::move(*result));

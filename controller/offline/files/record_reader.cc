@@ -15,8 +15,9 @@ bool IsControl(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7
 
 }  // namespace
 
-RecordReader::RecordReader(std::string_view text, std::string_view file_name, Format format)
-    : text_(text), file_(file_name), format_(format) {
+RecordReader::RecordReader(std::string_view text, std::string_view file_name, Format format,
+                           std::size_t max_field_bytes)
+    : text_(text), file_(file_name), format_(format), max_field_bytes_(max_field_bytes) {
   if (text_.starts_with(kByteOrderMark)) at_ = kByteOrderMark.size();
 }
 
@@ -96,8 +97,8 @@ Result<std::size_t> RecordReader::ReadQuoted(std::string_view line, std::size_t 
 
 Result<void> RecordReader::CheckFields() const {
   for (const Field& field : fields_) {
-    if (field.text.size() > kMaxFieldBytes) {
-      return FailAt(field, fmt::format("a field has more than {} bytes", kMaxFieldBytes));
+    if (field.text.size() > max_field_bytes_) {
+      return FailAt(field, fmt::format("a field has more than {} bytes", max_field_bytes_));
     }
     if (std::ranges::any_of(field.text, IsControl)) {
       return FailAt(field, "a field has a control character");

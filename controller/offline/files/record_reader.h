@@ -27,11 +27,14 @@ struct Field {
 class RecordReader {
  public:
   enum class Format { kCommas, kColumns };
-  RecordReader(std::string_view text, std::string_view file_name, Format format);
+  static constexpr std::size_t kMaxFieldBytes = 255;
+
+  RecordReader(std::string_view text, std::string_view file_name, Format format,
+               std::size_t max_field_bytes = kMaxFieldBytes);
 
   // The fields of the next record; none at the end.
   // Errors: kInvalidArgument "FILE:LINE:COL: what" for bad quotes, control characters, a field
-  // of more than kMaxFieldBytes.
+  // of more than max_field_bytes.
   Result<std::optional<std::span<const Field>>> Next();
 
   // Calls read(fields) -> Result<void> for each remaining record, until a call fails.
@@ -52,8 +55,6 @@ class RecordReader {
                                    std::int64_t max) const;
   int line() const { return line_; }
 
-  static constexpr std::size_t kMaxFieldBytes = 255;
-
  private:
   Result<void> SplitAtCommas(std::string_view line);
   Result<std::size_t> ReadQuoted(std::string_view line, std::size_t begin);
@@ -63,6 +64,7 @@ class RecordReader {
   std::string_view text_;
   std::string file_;
   Format format_;
+  std::size_t max_field_bytes_;
   std::size_t at_ = 0;
   int line_ = 0;
   std::vector<Field> fields_;

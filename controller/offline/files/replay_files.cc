@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "common/files/csv.h"
+
 namespace espalier::offline {
 namespace {
 
@@ -164,8 +166,9 @@ std::string FormatPathTable(std::span<const ReplayFlow> flows, const Topology& t
     for (std::size_t i = 0; i < flow.paths.size(); ++i) {
       const ReplayFlow::Path& path = flow.paths[i];
       number = i > 0 && flow.paths[i - 1].from_ns == path.from_ns ? number + 1 : 0;
-      fmt::format_to(std::back_inserter(text), "{},{},{},{},{},{}\n", flow.number, flow.id,
-                     SecondsText(path.from_ns), number, path.weight, SwitchesOf(path, topology));
+      fmt::format_to(std::back_inserter(text), "{},{},{},{},{},{}\n", flow.number,
+                     io::CsvField(flow.id), SecondsText(path.from_ns), number, path.weight,
+                     SwitchesOf(path, topology));
     }
   }
   return text;
@@ -175,9 +178,10 @@ std::string FormatNs3(std::span<const ReplayFlow> flows, const Topology& topolog
   std::string text = "flow,job,source,destination,start_seconds,bytes,path,links\n";
   for (const ReplayFlow& flow : flows) {
     const auto add = [&](std::int64_t bytes, std::size_t path, const std::string& links) {
-      fmt::format_to(std::back_inserter(text), "{},{},{},{},{},{},{},{}\n", flow.id, flow.job,
-                     topology.node(flow.source).id, topology.node(flow.destination).id,
-                     SecondsText(flow.start_ns), bytes, path, links);
+      fmt::format_to(std::back_inserter(text), "{},{},{},{},{},{},{},{}\n", io::CsvField(flow.id),
+                     io::CsvField(flow.job), topology.node(flow.source).id,
+                     topology.node(flow.destination).id, SecondsText(flow.start_ns), bytes, path,
+                     links);
     };
     if (flow.paths.empty()) add(flow.bytes, 0, "");
     const auto first = std::span(flow.paths)

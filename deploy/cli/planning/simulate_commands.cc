@@ -289,8 +289,19 @@ void AddPaper(CLI::App& group, int& exit_code) {
       ->type_name("COUNT")
       ->capture_default_str()
       ->check(CLI::Range(std::uint64_t{1}, kMaxSeeds));
+  command
+      ->add_option("--concurrent-jobs", request->most_jobs,
+                   "Upper bound on the concurrent jobs of a scenario: those of more jobs than the "
+                   "folder has are drawn at random")
+      ->type_name("COUNT")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 5));
+  command->add_option("--seed", request->seed, "Seed of the jobs that are drawn")
+      ->type_name("SEED")
+      ->capture_default_str();
   command->add_flag("--ilp", request->with_ilp,
-                    "Run the integer program, too (slow; needs cbc of Debian's coinor-cbc)");
+                    "Run the integer program for the jobs of the folder, too (slow; needs cbc of "
+                    "Debian's coinor-cbc)");
   command->add_flag("--json", request->json, "Print one JSON object on standard output");
   command->callback([request, &exit_code] {
     const Interrupt interrupt;

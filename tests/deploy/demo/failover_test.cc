@@ -88,7 +88,8 @@ TEST_F(FailoverTest, MovesFlowsWhenNobodySaysAnything) {
   EXPECT_EQ(Events("link_detected_down", "").size(), 1U);
 }
 
-// Prints a table of what the job loses for each way of detection, with and without failure plans.
+// Every flow continues and the job ends, for each way of detection, with and without failure plans
+// (RunOnce checks it). Prints the table of what the job loses in docs/lab.md.
 using LongFailoverTest = FailoverTest;
 
 TEST_F(LongFailoverTest, TellsWhatAJobLoses) {

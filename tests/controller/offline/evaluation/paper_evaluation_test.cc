@@ -46,6 +46,18 @@ TEST_F(PaperEvaluationTest, FindsScenariosByNumber) {
   EXPECT_TRUE(FindPaperScenarios(folder_.path() + "/none").empty());
 }
 
+TEST_F(PaperEvaluationTest, DrawsScenariosOfMoreJobsThanArePublished) {
+  std::vector<std::string> drawn;
+  const std::vector<PaperScenario> published = {{1, 8, "a"}, {3, 2, "b"}};
+  for (const PaperScenario& scenario : ListDrawnScenarios(published, 5)) {
+    EXPECT_EQ(scenario.folder, "");
+    drawn.push_back(std::to_string(scenario.concurrent_jobs) + "x" +
+                    std::to_string(scenario.ring_size));
+  }
+  EXPECT_EQ(drawn, (std::vector<std::string>{"4x2", "4x4", "4x8", "5x2", "5x4", "5x8"}));
+  EXPECT_TRUE(ListDrawnScenarios(published, 3).empty());
+}
+
 TEST_F(PaperEvaluationTest, BuildsTheFabricOfThePaper) {
   const auto topology = BuildPaperFabric();
   ASSERT_TRUE(topology.has_value());

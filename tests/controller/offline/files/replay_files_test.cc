@@ -71,6 +71,16 @@ TEST_F(ReplayFiles, HtsimHasNumberedEndsAndNoUnroutableFlows) {
             "3->0 id 4 start 0 size 9\n");
 }
 
+// An id with a comma shifted all fields behind it.
+TEST_F(ReplayFiles, NamesWithCommasAreQuoted) {
+  flows_.flows[0].id = "a,\"b\"";
+  flows_.jobs[0] = "J,K";
+  EXPECT_NE(FormatNs3(Replay(), topology_).find("\n\"a,\"\"b\"\"\",\"J,K\",h0,h2,0,750002,0,"),
+            std::string::npos);
+  EXPECT_NE(FormatPathTable(Replay(), topology_).find("\n1,\"a,\"\"b\"\"\",0,0,3,leaf0/"),
+            std::string::npos);
+}
+
 TEST_F(ReplayFiles, PathsAreNamedByTheirSwitches) {
   EXPECT_EQ(FormatPathTable(Replay(), topology_),
             "connection,flow,from_seconds,path,weight,switches\n"

@@ -180,7 +180,7 @@ TEST_F(Simulate, WritesTheEvaluationOfAFolder) {
       << "96 128 0 1 0 1000000 1000 0\n128 96 1 0 0 1000000 1000 0\n";
   const Outcome outcome =
       RunCommand(AddSimulateCommands, "simulate paper --jobs " + Path("data") + " -o " +
-                                          Path("out") + " --seeds 2 --json");
+                                          Path("out") + " --seeds 2 --concurrent-jobs 1 --json");
   ASSERT_EQ(outcome.code, 0) << outcome.errors;
   const auto json = io::ParseJson(outcome.output, "output");
   ASSERT_TRUE(json.has_value());

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iterator>
 #include <string>
 #include <utility>
@@ -17,8 +18,10 @@ constexpr int kHostsOfAToR = 16;  // that a job has together
 constexpr int kEpochs = 11;
 constexpr int kMostDraws = 1000;
 
-// Leaves the all-reduce, the last phase, after the computation of all.
+// Leaves the all-reduce, the last phase, after the computation of all. Models are named as in the
+// authors' files.
 void KeepAllReduce(Job& job) {
+  std::ranges::replace(job.model, '-', '_');
   std::int64_t compute_ns = 0;
   for (const Phase& phase : job.phases) compute_ns += phase.compute_ns;
   job.phases.erase(job.phases.begin(), job.phases.end() - 1);

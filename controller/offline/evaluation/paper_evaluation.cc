@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <iterator>
 #include <optional>
+#include <span>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -38,6 +39,11 @@ std::optional<int> NumberAfter(std::string_view name, std::string_view prefix) {
   const auto parsed = std::from_chars(name.data() + prefix.size(), end, number);
   if (parsed.ec != std::errc() || parsed.ptr != end) return std::nullopt;
   return number;
+}
+
+// The numbers of failed spines; figures 4 to 6, for which jobs are drawn, have none.
+std::span<const int> FailuresOf(const PaperScenario& scenario) {
+  return std::span(kFailures).first(scenario.folder.empty() ? 1 : std::size(kFailures));
 }
 
 std::vector<Scheme> ListSchemes(const PaperScenario& scenario, const PaperRequest& request) {
@@ -149,9 +155,13 @@ Result<void> EvaluatePaper(const PaperRequest& request, const std::function<bool
                     std::back_inserter(scenarios));
   std::vector<ScenarioResult> results;
   {
-    cli::Progress progress("evaluation", static_cast<int>(scenarios.size() * std::size(kFailures)));
+    int count = 0;
     for (const PaperScenario& scenario : scenarios) {
-      for (const int failed : kFailures) {
+      count += static_cast<int>(FailuresOf(scenario).size());
+    }
+    cli::Progress progress("evaluation", count);
+    for (const PaperScenario& scenario : scenarios) {
+      for (const int failed : FailuresOf(scenario)) {
         progress.Next(fmt::format("{} jobs, rings of {}, {} failed spines",
                                   scenario.concurrent_jobs, scenario.ring_size, failed));
         auto result = RunScenario(scenario, failed, request, is_cancelled);

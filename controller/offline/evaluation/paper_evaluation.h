@@ -35,9 +35,9 @@ struct PaperRequest {
   bool json = false;
 };
 
-// Simulates every scenario of the folder, and the drawn ones, on the paper's fabric (64 ToRs, 32
-// spines, 2,048 hosts, 100 Gbit/s) with 0, 1, 4 and 8 failed spines under every scheme (those that
-// are drawn without the integer program, which would take hours), and writes the quality table
+// Simulates every scenario of the folder on the paper's fabric (64 ToRs, 32 spines, 2,048 hosts,
+// 100 Gbit/s) with 0, 1, 4 and 8 failed spines under every scheme, and the drawn ones without
+// failures and without the integer program, which would take hours. Writes the quality table
 // (evaluation.md) and all results (evaluation.json).
 // Errors: those of reading, simulating and writing; kNotFound for a folder without scenarios;
 // kResourceExhausted when cancelled.

@@ -79,7 +79,7 @@ TEST_F(StoreToolsTest, ChecksWithoutChanging) {
   const std::string before = Read(path_);
   const auto summary = CheckStore(path_);
   ASSERT_TRUE(summary.has_value()) << summary.error().message;
-  EXPECT_EQ(summary->schema_version, 7);
+  EXPECT_EQ(summary->schema_version, 8);
   EXPECT_EQ(summary->epoch, 1U);
   EXPECT_EQ(summary->revision, 1U);
   EXPECT_EQ(Read(path_), before);

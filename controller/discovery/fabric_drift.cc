@@ -264,6 +264,7 @@ class Comparison {
 std::vector<std::string> CompareWithTopology(const fabric::Topology& topology,
                                              const DiscoveredFabric& found,
                                              const std::vector<Endpoint>& nics) {
+  if (topology.nodes().empty()) return {};
   Comparison comparison(topology, found);
   comparison.CompareSwitches();
   comparison.CompareFoundLinks();

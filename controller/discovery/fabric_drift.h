@@ -27,6 +27,7 @@ std::vector<std::string> FindDrift(const DiscoveredFabric& before,
 // between switches that no probe has met, and NICs that are attached elsewhere. Interfaces are
 // compared by their addresses, so links of the topology without any address are not compared. Nor
 // are links that are not UP, switches below which no NIC took part, and hosts without an agent.
+// From an empty topology, with which a controller begins that is given none, nothing differs.
 //
 // What could prove it wrong: as FindDrift; and a link that no source port reaches, as the hashes of
 // switches are alike, counts as one that no probe has met. O((links + nics) log).

@@ -98,7 +98,7 @@ class World {
     agent::AgentOptions options;
     options.name = name;
     options.instance = static_cast<std::uint64_t>(number) + 1;
-    options.features = {"collective"};
+    options.features = {"collective", "probe"};
     options.nics = {{.address = host.hardware->address(), .device = "nic0", .link_up = true}};
     options.reporter.progress_interval =
         std::chrono::duration_cast<Duration>(std::chrono::duration<double>(options_.look_seconds));

@@ -112,6 +112,10 @@ TEST(FabricComparison, SaysNothingOfLinksWithoutAddresses) {
   EXPECT_EQ(found.size(), 5U) << "three leaves and two spines are not recognised";
 }
 
+TEST(FabricComparison, SaysNothingBeforeThereIsATopology) {
+  EXPECT_EQ(Compared(ThreeLeaves(), TopologySpec{.name = "none"}), Sentences{});
+}
+
 // A wholly other fabric is not told in ten thousand sentences.
 TEST(FabricComparison, IsBounded) {
   DiscoveredFabric fabric;

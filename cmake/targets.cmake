@@ -139,6 +139,8 @@ function(espalier_fuzzer name)
     espalier_binary(${name} SOURCES ${ARG_SOURCES} ${PROJECT_SOURCE_DIR}/tests/fuzz/replay_main.cc
                     DEPS ${ARG_DEPS})
     target_compile_options(${name} PRIVATE ${ESPALIER_TEST_OPTIONS})
+    # GCC takes precompiled headers only with the macros with which they were compiled.
+    target_compile_options(${name} PRIVATE $<TARGET_PROPERTY:GTest::gtest,INTERFACE_COMPILE_OPTIONS>)
     espalier_use_precompiled(${name} espalier_test_headers ${ARG_DEPS})
     espalier_is_excluded(is_excluded ${name} unit)
     if(is_excluded)

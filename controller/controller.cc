@@ -251,7 +251,7 @@ void Controller::HandleFindings(const PathLearner::Findings& findings) {
   if (findings.changed.empty()) return;
   predictor_.HandleFindings();
   planner_.Request();
-  jobs_.HandleFindings(findings.changed);
+  jobs_.HandleFindings();
   turns_.Request();
 }
 

@@ -64,17 +64,9 @@ class Paths {
         auto& [nodes, leads_up, leads_down] = known[i];
         const auto channel = static_cast<std::int32_t>(i);
         if (leads_down) {
-          paths.push_back({.from = ranks.second,
-                           .to = ranks.first,
-                           .channel = channel,
-                           .nodes = {nodes.rbegin(), nodes.rend()}});
+          paths.push_back({ranks.second, ranks.first, channel, {nodes.rbegin(), nodes.rend()}});
         }
-        if (leads_up) {
-          paths.push_back({.from = ranks.first,
-                           .to = ranks.second,
-                           .channel = channel,
-                           .nodes = std::move(nodes)});
-        }
+        if (leads_up) paths.push_back({ranks.first, ranks.second, channel, std::move(nodes)});
       }
     }
     std::ranges::sort(paths, {}, [](const ConnectionPath& path) {
@@ -305,11 +297,10 @@ class Writer {
   std::vector<int> first_;  // by rank: where its share begins
 };
 
-// Finds which of the numbered paths each tree takes, and counts the chunks that it puts on them.
+// Finds which of the numbered paths each tree takes.
 std::vector<TreeConnections> FindConnections(const TreeSchedule& schedule,
                                              const std::vector<std::vector<Tree>>& phases,
-                                             std::int64_t trees_per_chunk,
-                                             std::vector<ConnectionPath>& paths) {
+                                             const std::vector<ConnectionPath>& paths) {
   std::vector<TreeConnections> all;
   const auto find = [&](int from, int to, int channel) {
     const auto before = [](const ConnectionPath& path, const std::tuple<int, int, int>& key) {
@@ -331,8 +322,6 @@ std::vector<TreeConnections> FindConnections(const TreeSchedule& schedule,
         for (const Part& part : edge.parts) {
           told.connections.push_back(up ? find(edge.child, edge.parent, part.channel)
                                         : find(edge.parent, edge.child, part.channel));
-          ConnectionPath& path = paths[At(told.connections.back())];
-          (up ? path.chunks_up : path.chunks_down) += part.count / trees_per_chunk;
         }
       }
       std::sort(told.connections.begin(), told.connections.end());
@@ -367,7 +356,7 @@ Result<ForestProgram> MakeForestProgram(const std::string& name, const TreeSched
   if (!lowered) return Propagate(lowered);
   result.program = std::move(*lowered);
   result.paths = paths.Take();
-  result.trees = FindConnections(schedule, phases, result.trees_per_chunk, result.paths);
+  result.trees = FindConnections(schedule, phases, result.paths);
   return result;
 }
 

@@ -18,10 +18,6 @@ struct ConnectionPath {
   std::int32_t to = 0;
   std::int32_t channel = 0;
   std::vector<fabric::NodeId> nodes;  // in the direction of the data, both ranks included
-  // The chunks that it carries in one run of the program: sums on their way up to the roots, and
-  // data on its way down from them.
-  std::int64_t chunks_up = 0;
-  std::int64_t chunks_down = 0;
   bool operator==(const ConnectionPath&) const = default;
 };
 

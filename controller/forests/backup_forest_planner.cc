@@ -83,8 +83,7 @@ ForestRequest BackupForestPlanner::MakeRequestWithout(const TreeJob& job,
           .collective = job.spec.collective,
           .ranks = job.ranks,
           .one_nic = MustUseOneNic(state_, job.spec, job.ranks),
-          .whole_program = TakeWholePrograms(state_, job.ranks),
-          .previous = job.active->forest};
+          .whole_program = TakeWholePrograms(state_, job.ranks)};
 }
 
 void BackupForestPlanner::Request() {
@@ -140,12 +139,7 @@ void BackupForestPlanner::MakeNext() {
 void BackupForestPlanner::Take(const BackupForests::Target& target, BackupForest ready,
                                Result<JobForest> forest) {
   if (ready.version != state_.topology.version()) return;
-  if (forest) {
-    const auto job = jobs_.find(target.job);
-    ready.shares_program = job != jobs_.end() && job->second.active &&
-                           job->second.active->forest->program == forest->program;
-    ready.forest = std::make_shared<const JobForest>(std::move(*forest));
-  }
+  if (forest) ready.forest = std::make_shared<const JobForest>(std::move(*forest));
   precomputed_.Add();
   ready_.Put(target, std::move(ready));
 }

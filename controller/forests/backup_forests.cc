@@ -5,11 +5,9 @@
 
 namespace espalier::controller {
 
-std::size_t MemoryOf(const BackupForest& backup) {
-  if (backup.forest == nullptr) return 0;
-  const JobForest& forest = *backup.forest;
+std::size_t MemoryOf(const JobForest& forest) {
   std::size_t bytes = sizeof(JobForest);
-  if (forest.program != nullptr && !backup.shares_program) bytes += forest.program->MemoryBytes();
+  bytes += forest.program.MemoryBytes();
   bytes += forest.edges.size() * sizeof(TreeEdge);
   for (const algorithms::TreeConnections& tree : forest.tree_classes) {
     bytes += sizeof(tree) + tree.connections.size() * sizeof(std::int32_t);
@@ -85,7 +83,7 @@ void BackupForests::Put(const Target& target, BackupForest ready) {
   if (found == job->second.end()) return;
   Entry& entry = found->second;
   Drop(entry);
-  entry.bytes = sizeof(Entry) + MemoryOf(ready);
+  entry.bytes = sizeof(Entry) + (ready.forest ? MemoryOf(*ready.forest) : 0);
   entry.ready = std::move(ready);
   ++size_;
   bytes_ += entry.bytes;

@@ -22,7 +22,6 @@ struct BackupForest {
   std::int64_t version = -1;                // of the topology, before the failure
   std::uint64_t others = 0;                 // digest of the residual capacity that it assumes
   std::uint64_t changes = kUnknown;         // FlowPaths::changes when `others` was last confirmed
-  bool shares_program = false;              // with a job plan, so that it takes no memory for it
 };
 
 // The backup forests for the failures of single links and switches that job plans use. The domains
@@ -81,6 +80,6 @@ class BackupForests {
 };
 
 // The memory that a forest takes, in bytes.
-std::size_t MemoryOf(const BackupForest& backup);
+std::size_t MemoryOf(const JobForest& forest);
 
 }  // namespace espalier::controller

@@ -9,6 +9,7 @@ namespace espalier::controller {
 namespace {
 
 constexpr Duration kPortRest = std::chrono::minutes(2);
+constexpr std::size_t kEdgesAtOnce = 128;
 constexpr std::uint8_t kMaxRejectedPorts = 16;  // ports of an edge that dead return paths may cost
 
 }  // namespace
@@ -23,30 +24,26 @@ fabric::PortKey EdgePorts::KeyOf(const JobPlan& plan, const TreeEdge& edge) cons
           .destination_qpn = 0};
 }
 
-bool EdgePorts::ChooseAll(JobPlan& plan) {
+// Probes answer one by one, and each answer leads here, so looking at all edges each time costs
+// their square. Idea: look at some of the edges without a suitable port, in turns. When none is
+// left, look at all once more, as later answers may have made a port unsuitable. Cost: a look is at
+// most kEdgesAtOnce edges, but for few looks.
+bool EdgePorts::Choose(JobPlan& plan) {
   plan.rejected_ports.resize(plan.ports.size());
+  if (plan.open_edges.size() > kEdgesAtOnce) {
+    for (std::size_t i = 0; i < kEdgesAtOnce; ++i) {
+      const std::size_t edge = plan.open_edges.front();
+      plan.open_edges.pop_front();
+      if (!ChoosePort(plan, edge)) plan.open_edges.push_back(edge);
+    }
+    return false;
+  }
+  std::erase_if(plan.open_edges, [&](std::size_t edge) { return ChoosePort(plan, edge); });
+  if (!plan.open_edges.empty()) return false;
   for (std::size_t i = 0; i < plan.ports.size(); ++i) {
-    if (plan.edge(i).crossing && !ChoosePort(plan, i)) plan.open_edges.insert(i);
+    if (plan.edge(i).crossing && !ChoosePort(plan, i)) plan.open_edges.push_back(i);
   }
   return plan.open_edges.empty();
-}
-
-bool EdgePorts::Choose(JobPlan& plan) {
-  std::erase_if(plan.open_edges, [&](std::size_t edge) { return ChoosePort(plan, edge); });
-  return plan.open_edges.empty() && ChooseAll(plan);
-}
-
-// Probes answer one by one, and each answer leads here, so looking at all open edges each time
-// costs their square. Idea: look at those of the keys that the answer concerns. A key and the key
-// of its return path have the same NICs. When no edge is open any more, look at all once more, as
-// later answers may have made a port unsuitable.
-bool EdgePorts::ChooseAgain(JobPlan& plan, const Keys& changed) {
-  for (const fabric::PortKey& key : changed) {
-    plan.edges_by_nics.ForEach(key, [&](std::size_t edge) {
-      if (plan.open_edges.contains(edge) && ChoosePort(plan, edge)) plan.open_edges.erase(edge);
-    });
-  }
-  return plan.open_edges.empty() && ChooseAll(plan);
 }
 
 // Returns whether the edge has a suitable port. A port whose return path is not known yet is kept,
@@ -106,40 +103,31 @@ EdgePorts::ReturnPath EdgePorts::ReturnPathOf(const TreeEdge& edge, const fabric
   return is_alive(paths[seen->path.Index()]) ? ReturnPath::kAlive : ReturnPath::kDead;
 }
 
-void EdgePorts::NoteReturnPath(JobPlan& plan, std::size_t edge, ReturnPath back) {
-  if (back == ReturnPath::kUnknown) {
-    plan.unknown_return_paths.insert(edge);
-  } else {
-    plan.unknown_return_paths.erase(edge);
-  }
-  plan.return_path_dead = plan.return_path_dead || back == ReturnPath::kDead;
-  if (plan.return_path_dead) plan.unknown_return_paths.clear();
-}
-
-void EdgePorts::ProbeReturnPaths(JobPlan& plan) {
-  plan.unknown_return_paths.clear();
-  for (std::size_t i = 0; i < plan.ports.size() && !plan.return_path_dead; ++i) {
-    if (plan.ports[i] == 0) continue;
-    const fabric::PortKey key = KeyOf(plan, plan.edge(i));
-    const fabric::PortKey back = ReturnKeyOf(key, plan.ports[i]);
+// Verifies again, once, a return path that was known before the link died.
+EdgePorts::ReturnPath EdgePorts::ActiveReturnPath(JobPlan& plan, std::size_t number) {
+  const TreeEdge& edge = plan.edge(number);
+  const fabric::PortKey key = KeyOf(plan, edge);
+  if (!plan.return_path_probed[number]) {
+    const fabric::PortKey back = ReturnKeyOf(key, plan.ports[number]);
     const auto seen = state_.path_map.Find(back, key.destination_port);
-    // A return path that was known before the link died is verified again.
+    plan.return_path_probed[number] = true;
     if (seen && seen->trust == fabric::PortTrust::kReverify) {
       learner_.Verify(back, key.destination_port);
     }
-    NoteReturnPath(plan, i, ReturnPathOf(plan.edge(i), key, plan.ports[i]));
   }
+  return ReturnPathOf(edge, key, plan.ports[number]);
 }
 
-bool EdgePorts::CheckReturnPaths(JobPlan& plan, const Keys& changed) {
-  for (const fabric::PortKey& key : changed) {
-    plan.edges_by_nics.ForEach(key, [&](std::size_t i) {
-      if (!plan.unknown_return_paths.contains(i)) return;
-      const TreeEdge& edge = plan.edge(i);
-      NoteReturnPath(plan, i, ReturnPathOf(edge, KeyOf(plan, edge), plan.ports[i]));
-    });
+bool EdgePorts::CheckReturnPaths(JobPlan& plan) {
+  bool asks = false;
+  for (std::size_t i = 0; i < plan.ports.size() && !plan.return_path_dead; ++i) {
+    if (plan.ports[i] == 0) continue;
+    const ReturnPath back = ActiveReturnPath(plan, i);
+    asks = asks || back == ReturnPath::kUnknown;
+    plan.return_path_dead = back == ReturnPath::kDead;
   }
-  return !plan.unknown_return_paths.empty();
+  if (plan.return_path_dead || !asks) plan.return_path_probed.clear();
+  return asks && !plan.return_path_dead;
 }
 
 void EdgePorts::Drop(const JobPlan& plan) {
@@ -161,30 +149,15 @@ void EdgePorts::ReleaseRested(TimePoint now) {
   }
 }
 
-bool EdgePorts::LeadsElsewhere(const JobPlan& plan, std::size_t number) const {
-  const std::uint16_t port = plan.ports[number];
-  if (port == 0) return false;
-  const TreeEdge& edge = plan.edge(number);
-  const fabric::PortKey key = KeyOf(plan, edge);
-  const auto entry = state_.path_map.Find(key, port);
-  return (entry && entry->path != edge.crossing->path) || learner_.IsQuarantined(key, port);
-}
-
 bool EdgePorts::LeadsElsewhere(const JobPlan& plan) const {
   for (std::size_t i = 0; i < plan.ports.size(); ++i) {
-    if (LeadsElsewhere(plan, i)) return true;
+    if (plan.ports[i] == 0) continue;
+    const TreeEdge& edge = plan.edge(i);
+    const auto entry = state_.path_map.Find(KeyOf(plan, edge), plan.ports[i]);
+    if (entry && entry->path != edge.crossing->path) return true;
+    if (learner_.IsQuarantined(KeyOf(plan, edge), plan.ports[i])) return true;
   }
   return false;
-}
-
-bool EdgePorts::LeadsElsewhere(const JobPlan& plan, const Keys& changed) const {
-  return std::ranges::any_of(changed, [&](const fabric::PortKey& key) {
-    bool leads_elsewhere = false;
-    plan.edges_by_nics.ForEach(key, [&](std::size_t edge) {
-      leads_elsewhere = leads_elsewhere || LeadsElsewhere(plan, edge);
-    });
-    return leads_elsewhere;
-  });
 }
 
 }  // namespace espalier::controller

@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <set>
 
 #include "common/base/time/event_loop.h"
 #include "common/fabric/ecmp/path_map.h"
@@ -27,24 +26,15 @@ class EdgePorts {
   EdgePorts(State& state, PathLearner& learner, const ControllerOptions& options, EventLoop& loop)
       : state_(state), learner_(learner), options_(options), loop_(loop) {}
 
-  using Keys = std::set<fabric::PortKey>;
-
   fabric::PortKey KeyOf(const JobPlan& plan, const TreeEdge& edge) const;
   // Returns whether all edges that cross the fabric have suitable ports. Requests probes for those
-  // that do not. O(edges) for a plan without open edges, else O(open edges).
+  // that do not.
   bool Choose(JobPlan& plan);
-  // The same after the ports of these keys have changed in the path map. O(changed keys), and
-  // O(edges) when no edge is open any more, as all are then looked at once more.
-  bool ChooseAgain(JobPlan& plan, const Keys& changed);
-  // Whether some port of the plan, or one of these keys, is known not to lead to its path.
-  // O(edges), O(changed keys).
+  // Whether some port of the plan is known not to lead to its path.
   bool LeadsElsewhere(const JobPlan& plan) const;
-  bool LeadsElsewhere(const JobPlan& plan, const Keys& changed) const;
-  // Requests probes of the return paths of a plan in force, after links have died, and marks in the
-  // plan those that are unknown and that one is dead. O(edges).
-  void ProbeReturnPaths(JobPlan& plan);
-  // Follows the answers to these probes. Returns whether it waits for others. O(changed keys).
-  bool CheckReturnPaths(JobPlan& plan, const Keys& changed);
+  // Checks the return paths of a plan in force as far as probes have answered, and marks in the
+  // plan that one is dead. Returns whether it waits for probes.
+  bool CheckReturnPaths(JobPlan& plan);
   // The plan is not needed any more. Its ports may be chosen again, after a rest if the plan was in
   // force.
   void Drop(const JobPlan& plan);
@@ -59,11 +49,9 @@ class EdgePorts {
     std::uint16_t port;
   };
 
-  bool ChooseAll(JobPlan& plan);
   bool ChoosePort(JobPlan& plan, std::size_t edge);
-  bool LeadsElsewhere(const JobPlan& plan, std::size_t edge) const;
   ReturnPath ReturnPathOf(const TreeEdge& edge, const fabric::PortKey& key, std::uint16_t port);
-  void NoteReturnPath(JobPlan& plan, std::size_t edge, ReturnPath back);
+  ReturnPath ActiveReturnPath(JobPlan& plan, std::size_t edge);
 
   State& state_;
   PathLearner& learner_;

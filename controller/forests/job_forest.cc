@@ -6,11 +6,11 @@
 #include <map>
 #include <set>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "collective/forest/planner/planner.h"
 #include "collective/program/verifier/verifier.h"
-#include "controller/forests/rerouted_forest.h"
 
 namespace espalier::controller {
 namespace {
@@ -52,48 +52,14 @@ bool Passes(const fabric::Topology& topology, const fabric::Path& path,
   return true;
 }
 
-// The bytes of its largest message to a rank.
-std::size_t LargestMessage(const program::EncodedProgram& program, bool whole) {
-  if (whole) return program.WholeBytes();
-  std::size_t bytes = 0;
-  for (std::size_t rank = 0; rank < program.ranks(); ++rank) {
-    bytes = std::max(bytes, program.PartOf(rank).size());
-  }
-  return bytes;
-}
-
-Result<void> CheckSize(const program::EncodedProgram& program, const ForestRequest& request) {
-  const std::size_t bytes = LargestMessage(program, request.whole_program);
-  if (bytes <= kMaxProgramBytes) return {};
-  return Fail(ErrorCode::kResourceExhausted,
-              fmt::format("the program of this forest has {} bytes{}, more than the {} that fit "
-                          "a message ({}start the job with fewer ranks)",
-                          bytes, request.whole_program ? "" : " for one rank", kMaxProgramBytes,
-                          request.whole_program
-                              ? "upgrade the agents of an older release that take whole programs "
-                                "only, or "
-                              : ""));
-}
-
 class Builder {
  public:
   Builder(const ForestRequest& request, bool ecmp_only)
       : request_(request), topology_(*request.topology), ecmp_only_(ecmp_only), paths_(topology_) {}
 
-  // Returns `kept`, if there is one and the best forest is no faster (or slower, with prefers_new).
-  Result<JobForest> Build(const std::optional<JobForest>& kept, const forest::Control& control) {
+  Result<JobForest> Build(const forest::Control& control) {
     auto made = MakeTreeSchedule(control);
     if (!made) return Propagate(made);
-    forest_.trees = made->schedule.trees_per_weight;
-    forest_.algbw_gbps = made->schedule.AlgorithmGbps(made->schedule.inverse_rate).ToDouble();
-    forest_.bound_gbps = made->schedule.AlgorithmGbps(made->schedule.bound_inverse_rate).ToDouble();
-    const double least =
-        forest_.algbw_gbps * (request_.prefers_new ? 1 + kRounding : 1 - kRounding);
-    if (kept && kept->algbw_gbps >= least) {
-      JobForest same = *kept;
-      same.bound_gbps = forest_.bound_gbps;
-      return same;
-    }
     auto program = algorithms::MakeForestProgram(request_.name, made->schedule, kSlots);
     if (!program) return Propagate(program);
     const program::Verdict verdict = program::Verify(program->program, {.fifo_slots = kSlots});
@@ -102,11 +68,14 @@ class Builder {
       return Fail(is_too_large ? ErrorCode::kResourceExhausted : ErrorCode::kInternal,
                   verdict.violation->message);
     }
-    forest_.program = std::make_shared<const program::EncodedProgram>(program->program);
-    if (auto fits = CheckSize(*forest_.program, request_); !fits) return Propagate(fits);
+    forest_.trees = made->schedule.trees_per_weight;
+    forest_.algbw_gbps = made->schedule.AlgorithmGbps(made->schedule.inverse_rate).ToDouble();
+    forest_.bound_gbps = made->schedule.AlgorithmGbps(made->schedule.bound_inverse_rate).ToDouble();
+    forest_.program = program::EncodedProgram(program->program);
+    if (auto fits = CheckSize(); !fits) return Propagate(fits);
     forest_.chunks = program->program.collective.chunks;
     forest_.tree_classes = std::move(program->trees);
-    if (auto added = AddEdges(program->paths); !added) return Propagate(added);
+    if (auto added = AddEdges(program->program, program->paths); !added) return Propagate(added);
     if (auto found = FindNics(); !found) return Propagate(found);
     return std::move(forest_);
   }
@@ -132,14 +101,42 @@ class Builder {
                 fmt::format("no forest can be built for these ranks: {}", made.error().message));
   }
 
-  Result<void> AddEdges(const std::vector<ConnectionPath>& connections) {
+  Result<void> CheckSize() const {
+    std::size_t bytes = forest_.program.WholeBytes();
+    if (!request_.whole_program) {
+      bytes = 0;
+      for (std::size_t rank = 0; rank < forest_.program.ranks(); ++rank) {
+        bytes = std::max(bytes, forest_.program.PartOf(rank).size());
+      }
+    }
+    if (bytes <= kMaxProgramBytes) return {};
+    return Fail(ErrorCode::kResourceExhausted,
+                fmt::format("the program of this forest has {} bytes{}, more than the {} that fit "
+                            "a message ({}start the job with fewer ranks)",
+                            bytes, request_.whole_program ? "" : " for one rank", kMaxProgramBytes,
+                            request_.whole_program
+                                ? "upgrade the agents of an older release that take whole programs "
+                                  "only, or "
+                                : ""));
+  }
+
+  Result<void> AddEdges(const program::Program& program,
+                        const std::vector<ConnectionPath>& connections) {
+    std::map<std::tuple<int, int, int>, std::int64_t> chunks;
+    for (std::size_t rank = 0; rank < program.ranks.size(); ++rank) {
+      for (const program::ThreadBlock& block : program.ranks[rank].blocks) {
+        for (const program::Step& step : block.steps) {
+          if (!program::Sends(step.op)) continue;
+          chunks[{static_cast<int>(rank), block.send_peer, block.channel}] += step.count;
+        }
+      }
+    }
     for (const ConnectionPath& connection : connections) {
       TreeEdge& edge = forest_.edges.emplace_back();
       edge.from = connection.from;
       edge.to = connection.to;
       edge.channel = connection.channel;
-      edge.chunks = connection.chunks_up + connection.chunks_down;
-      edge.chunks_up = connection.chunks_up;
+      edge.chunks = chunks[{edge.from, edge.to, edge.channel}];
       if (auto found = FindCrossing(connection, edge); !found) return found;
     }
     return {};
@@ -256,36 +253,13 @@ class Builder {
 
 }  // namespace
 
-bool JobForest::operator==(const JobForest& other) const {
-  return HasConnectionsOf(other) && edges == other.edges && algbw_gbps == other.algbw_gbps &&
-         bound_gbps == other.bound_gbps;
-}
-
-bool JobForest::HasConnectionsOf(const JobForest& other) const {
-  const bool same_program =
-      program == other.program || (program != nullptr && other.program != nullptr &&
-                                   program->digest() == other.program->digest());
-  const auto same_path = [](const TreeEdge& edge, const TreeEdge& other_edge) {
-    TreeEdge same_rate = edge;
-    if (edge.crossing && other_edge.crossing) {
-      same_rate.crossing->rate_gbps = other_edge.crossing->rate_gbps;
-    }
-    return same_rate == other_edge;
-  };
-  return same_program && nics == other.nics && std::ranges::equal(edges, other.edges, same_path);
-}
-
 Result<JobForest> BuildJobForest(const ForestRequest& request, const forest::Control& control) {
-  const std::optional<JobForest> kept =
-      request.previous == nullptr ? std::nullopt
-                                  : RerouteForest(request, fabric::PathTable(*request.topology));
   Builder builder(request, /*ecmp_only=*/false);
-  auto best = builder.Build(kept, control);
+  auto best = builder.Build(control);
   const bool needs_several = best && builder.needs_several_nics();
-  const bool is_best =
-      best && best->algbw_gbps >= best->bound_gbps * (1 - kRounding) && !needs_several;
+  const bool is_best = best && best->algbw_gbps >= best->bound_gbps && !needs_several;
   if (is_best || (!best && best.error().code != ErrorCode::kFailedPrecondition)) return best;
-  auto other = Builder(request, /*ecmp_only=*/true).Build(kept, control);
+  auto other = Builder(request, /*ecmp_only=*/true).Build(control);
   const bool is_cancelled = !other && other.error().code == ErrorCode::kUnavailable;
   if (!best || is_cancelled) return other;
   if (!other || other->algbw_gbps < best->algbw_gbps) return best;

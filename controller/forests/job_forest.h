@@ -22,11 +22,6 @@ namespace espalier::controller {
 // for the ports of the rank's connections.
 inline constexpr std::size_t kMaxProgramBytes = wire::kMaxMessageBytes - (std::size_t{256} << 10);
 
-// Throughputs that differ by less than this part of them are equal.
-inline constexpr double kRounding = 1e-9;
-
-struct JobForest;
-
 // The input from which a forest is computed; it is immutable.
 struct ForestRequest {
   std::shared_ptr<const fabric::Topology> topology;
@@ -38,11 +33,6 @@ struct ForestRequest {
   bool one_nic = false;  // each rank must use one NIC
   // Some agent takes whole programs only, which must fit a message.
   bool whole_program = false;
-  // The job's forest so far; null: none. If it serves as it is, or with other paths
-  // (rerouted_forest.h), and no other forest is faster, the result has its program.
-  std::shared_ptr<const JobForest> previous;
-  // Of equally fast forests the new one is preferred to the previous one.
-  bool prefers_new = false;
 };
 
 // One connection of the program, from rank to rank over one channel.
@@ -50,8 +40,7 @@ struct TreeEdge {
   std::int32_t from = 0;
   std::int32_t to = 0;
   std::int32_t channel = 0;
-  std::int64_t chunks = 0;     // sent over it in one run
-  std::int64_t chunks_up = 0;  // of these: sums on their way to the roots of trees
+  std::int64_t chunks = 0;  // sent over it in one run
   // Its NICs. If it stays within a host, those of its ranks.
   fabric::NodeId source_nic;
   fabric::NodeId destination_nic;
@@ -70,9 +59,9 @@ struct TreeEdge {
 
 // A forest, its verified program, and the connections of the program on the fabric.
 struct JobForest {
-  std::shared_ptr<const program::EncodedProgram> program;  // shared with forests made from this one
-  std::int64_t chunks = 0;                                 // of the program's collective
-  std::vector<TreeEdge> edges;                             // by (from, to, channel)
+  program::EncodedProgram program;
+  std::int64_t chunks = 0;      // of the program's collective
+  std::vector<TreeEdge> edges;  // by (from, to, channel)
   // The trees that the edges carry, each with its part of the data; `connections` index edges.
   std::vector<algorithms::TreeConnections> tree_classes;
   // By rank: the NIC at which others reach it, one of those that its edges use.
@@ -81,18 +70,14 @@ struct JobForest {
   std::int64_t trees = 0;        // for each rank
   double algbw_gbps = 0;         // data over time, as nccl-tests defines it
   double bound_gbps = 0;         // throughput bound
-
-  bool operator==(const JobForest& other) const;  // of programs by their digests
-  // Whether both have one program and the same connections on the same paths, whatever their rates.
-  bool HasConnectionsOf(const JobForest& other) const;
+  bool operator==(const JobForest&) const = default;
 };
 
 // Computes the forest, its program and the path of every connection, and verifies the program.
 // Pure, but slow: run it in the background. If the best forest has edges that ECMP would not carry,
 // or a rank that needs several NICs although ForestRequest::one_nic is set, it returns a forest
 // without these (forest/ecmp/ecmp_forest.h), which may be slower: algbw_gbps is that of the result.
-// Ranks use several NICs only if that makes the forest faster. With ForestRequest::previous, a
-// program is only made if its forest is faster than the previous one with other paths. Errors:
+// Ranks use several NICs only if that makes the forest faster. Errors:
 // kUnavailable when cancelled; kFailedPrecondition for ranks that cannot reach each other over ECMP
 // paths or a rank without an address; kResourceExhausted for a program that is too large to be
 // verified, or to be sent: the part of a rank, or the whole program if an agent needs that.

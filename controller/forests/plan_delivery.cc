@@ -118,7 +118,7 @@ void DeliverPlans(State& state, const TreeJob& job) {
     wire::RankPlan& own = plans[rank];
     own.job = job.spec.name;
     own.rank = static_cast<std::uint32_t>(rank);
-    const program::EncodedProgram& program = *plan.forest->program;
+    const program::EncodedProgram& program = plan.forest->program;
     const bool is_whole =
         TakesWholePrograms(state, job.ranks[rank]) && program.WholeBytes() <= kMaxProgramBytes;
     own.program = is_whole ? program.Whole() : program.PartOf(rank);

@@ -130,11 +130,9 @@ JobPlan MakeJobPlan(const State& state, const TreeJob& job, std::shared_ptr<cons
                .forest = std::move(forest),
                .listen_ports = std::move(listen_ports),
                .ports = {},
-               .edges_by_nics = {},
-               .open_edges = {},
                .rejected_ports = {},
                .replaces_dead = false,
-               .unknown_return_paths = {},
+               .return_path_probed = {},
                .return_path_dead = false,
                .verbs = job.spec.verbs,
                .origin = origin,
@@ -142,10 +140,6 @@ JobPlan MakeJobPlan(const State& state, const TreeJob& job, std::shared_ptr<cons
                .reserved = {}};
   if (plan.verbs) plan.ack_edges = AckEdgesOf(state, *plan.forest);
   plan.ports.resize(plan.forest->edges.size() + plan.ack_edges.size());
-  for (std::size_t i = 0; i < plan.ports.size(); ++i) {
-    if (plan.edge(i).crossing) plan.edges_by_nics.Add(plan.edge(i), i);
-  }
-  plan.edges_by_nics.Sort();
   return plan;
 }
 

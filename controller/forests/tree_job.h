@@ -1,15 +1,13 @@
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "common/base/users/job_key.h"
@@ -28,46 +26,19 @@ namespace espalier::controller {
 enum class JobStatus { kPlanning, kLearning, kPushing, kReady, kStuck };
 std::string_view JobStatusName(JobStatus status);  // "PLANNING", ...
 
-// The edges of a plan by the NICs of their ends, in either direction, so that an answer to a probe
-// between two NICs leads to the edges that it concerns.
-class EdgesByNics {
- public:
-  void Add(const TreeEdge& edge, std::size_t number) {
-    edges_.push_back({NicsOf(edge.source_nic, edge.destination_nic), number});
-  }
-  void Sort() { std::ranges::sort(edges_); }
-  // The numbers of the edges between the NICs of a key. Calls visit(number). O(log edges).
-  template <typename Visit>
-  void ForEach(const fabric::PortKey& key, Visit visit) const {
-    const Nics nics = NicsOf(key.source, key.destination);
-    for (auto at = std::ranges::lower_bound(edges_, nics, {}, &Entry::first);
-         at != edges_.end() && at->first == nics; ++at) {
-      visit(at->second);
-    }
-  }
-
- private:
-  using Nics = std::pair<fabric::NodeId, fabric::NodeId>;
-  using Entry = std::pair<Nics, std::size_t>;
-  static Nics NicsOf(fabric::NodeId a, fabric::NodeId b) { return std::minmax(a, b); }
-
-  std::vector<Entry> edges_;  // sorted
-};
-
 // A forest for one job with a source port for every edge that crosses the fabric.
 struct JobPlan {
   std::uint64_t version = 0;  // the same for all ranks; grows, also over restarts; 0: not in force
   std::shared_ptr<const JobForest> forest;
   std::vector<std::uint16_t> listen_ports;  // by rank: the port where its peers connect
   std::vector<std::uint16_t> ports;         // of edge(i); 0: it needs none, or has none yet
-  EdgesByNics edges_by_nics;                // those that cross the fabric
-  std::set<std::size_t> open_edges;         // still without a suitable port (EdgePorts::Choose)
+  std::deque<std::size_t> open_edges;       // still without a suitable port (EdgePorts::Choose)
   // By edge: how many ports were given up because their return path had a dead link.
   std::vector<std::uint8_t> rejected_ports;
   bool replaces_dead = false;  // a forward or return path of the plan before it is dead
-  // After a link has died under a plan in force: the edges of whose return paths probes have not
-  // answered yet, and whether one was found dead.
-  std::set<std::size_t> unknown_return_paths;
+  // After a link has died under a plan in force: which return paths were probed since, by edge
+  // (empty: no check is pending), and whether one was found dead.
+  std::vector<bool> return_path_probed;
   bool return_path_dead = false;
   bool verbs = false;                                 // over RDMA
   DecisionOrigin origin = DecisionOrigin::kReactive;  // kFailure: on a backup forest

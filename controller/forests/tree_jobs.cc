@@ -7,7 +7,6 @@
 
 #include "controller/forests/job_ranks.h"
 #include "controller/forests/plan_reservations.h"
-#include "controller/forests/rerouted_forest.h"
 #include "controller/forests/residual_capacity.h"
 
 namespace espalier::controller {
@@ -21,11 +20,6 @@ std::uint64_t PlanVersion(std::uint64_t epoch, std::uint64_t plan) {
   constexpr std::uint64_t kFirst = std::uint64_t{1} << 52U;
   constexpr std::uint64_t kPlanBits = 24;
   return kFirst + (epoch << kPlanBits) + plan;
-}
-
-std::shared_ptr<const JobForest> NewestForestOf(const TreeJob& job) {
-  if (job.next) return job.next->forest;
-  return job.active ? job.active->forest : nullptr;
 }
 
 }  // namespace
@@ -45,9 +39,6 @@ TreeJobs::TreeJobs(State& state, PathLearner& learner, FailurePlans& failure_pla
       dropped_(
           metrics.MakeCounter("espalier_controller_forests_dropped_total",
                               "Forests dropped because a change outdated them during computation")),
-      rerouted_(metrics.MakeCounter(
-          "espalier_controller_forests_rerouted_total",
-          "Forests whose broken connections took other paths at once, with the same program")),
       forest_seconds_(metrics.MakeLatency("espalier_controller_forest_seconds",
                                           "Time to compute a forest and its program")),
       ready_hits_(
@@ -162,7 +153,7 @@ void TreeJobs::Start(const std::string& name, const Intent& intent) {
   if (prepared_ && prepared_->spec == job.spec && prepared_->version == state_.topology.version()) {
     Begin(job, prepared_->forest, DecisionOrigin::kReactive);
   } else {
-    Plan(job, nullptr);
+    Plan(job);
   }
 }
 
@@ -179,14 +170,12 @@ ForestRequest TreeJobs::MakeRequest(const JobSpec& spec, std::vector<fabric::Nod
           .whole_program = whole_program};
 }
 
-void TreeJobs::Plan(TreeJob& job, std::shared_ptr<const JobForest> previous, bool prefers_new) {
+void TreeJobs::Plan(TreeJob& job) {
   failures_.Stop();
   if (job.planning) job.planning->store(true);
   job.planning = std::make_shared<std::atomic<bool>>(false);
-  ForestRequest input = MakeRequest(job.spec, job.ranks, &job);
-  input.previous = std::move(previous);
-  input.prefers_new = prefers_new;
-  const auto request = std::make_shared<const ForestRequest>(std::move(input));
+  const auto request =
+      std::make_shared<const ForestRequest>(MakeRequest(job.spec, job.ranks, &job));
   const auto result = std::make_shared<std::optional<Result<JobForest>>>();
   const TimePoint start = loop_.Now();
   RunInBackground(
@@ -219,31 +208,18 @@ void TreeJobs::TakeForest(const std::string& name,
                             fmt::format("job={} cause=\"{}\"", name, job.problem));
     return;
   }
-  const auto is_of = [&](const JobPlan& plan) {
-    return *plan.forest == *forest ||
-           (plan.forest->program == forest->program && plan.forest->HasConnectionsOf(*forest));
-  };
-  if (job.active && is_of(*job.active)) {
+  if (job.active && *job.active->forest == *forest) {
     if (job.next) ports_.Drop(*job.next);
     job.next.reset();
-    const bool same_rates = job.active->forest->algbw_gbps == forest->algbw_gbps;
-    // The bound may be another one.
-    if (same_rates) job.active->forest = std::make_shared<const JobForest>(std::move(*forest));
-    // What probes have found meanwhile did not matter to a plan that was to be replaced.
-    if (ports_.LeadsElsewhere(*job.active)) {
-      ReplacePorts(job, "job_port_remapped");
-      ChoosePorts(job);
-    }
-    HandleReturnPaths(job);
     return;
   }
-  if (job.next && is_of(*job.next)) return;  // its ports are being learned
+  if (job.next && *job.next->forest == *forest) return;  // its ports are being learned
   Begin(job, std::make_shared<const JobForest>(std::move(*forest)), DecisionOrigin::kReactive);
 }
 
 std::size_t TreeJobs::ReplanAll() {
   for (auto& [name, job] : jobs_) {
-    if (!job.ranks.empty()) Plan(job, NewestForestOf(job), /*prefers_new=*/true);
+    if (!job.ranks.empty()) Plan(job);
   }
   return jobs_.size();
 }
@@ -310,31 +286,28 @@ void TreeJobs::ReplacePorts(TreeJob& job, std::string_view why) {
       MakeJobPlan(state_, job, job.active->forest, job.active->listen_ports, job.active->origin);
 }
 
-void TreeJobs::HandleReturnPaths(TreeJob& job) {
-  if (!job.active->return_path_dead || job.next || job.planning)
+// Gives a plan other ports if a return path has a dead link.
+void TreeJobs::CheckReturnPaths(TreeJob& job, bool& has_asked) {
+  JobPlan& plan = *job.active;
+  const bool waits = ports_.CheckReturnPaths(plan);
+  has_asked = has_asked || waits || plan.return_path_dead;
+  if (!plan.return_path_dead || job.next || job.planning)
     return;  // the next plan has other ports anyway
   ReplacePorts(job, "job_return_path_dead");
   ChoosePorts(job);
 }
 
-void TreeJobs::HandleFindingsOf(TreeJob& job, const EdgePorts::Keys& changed, bool& has_asked) {
-  const bool is_remapped = job.active && !job.next && ports_.LeadsElsewhere(*job.active, changed);
-  if (is_remapped) ReplacePorts(job, "job_port_remapped");
-  if (job.active && !job.active->unknown_return_paths.empty()) {
-    const bool waits = ports_.CheckReturnPaths(*job.active, changed);
-    has_asked = has_asked || waits || job.active->return_path_dead;
-    HandleReturnPaths(job);
-  }
-  if (!job.next) return;
-  const bool has_all =
-      is_remapped ? ports_.Choose(*job.next) : ports_.ChooseAgain(*job.next, changed);
-  if (has_all) Activate(job);
-  has_asked = true;
-}
-
-void TreeJobs::HandleFindings(const EdgePorts::Keys& changed) {
+void TreeJobs::HandleFindings() {
   bool has_asked = false;
-  for (auto& [name, job] : jobs_) HandleFindingsOf(job, changed, has_asked);
+  for (auto& [name, job] : jobs_) {
+    if (!job.next && job.active && ports_.LeadsElsewhere(*job.active)) {
+      ReplacePorts(job, "job_port_remapped");
+    }
+    if (job.active && !job.active->return_path_probed.empty()) CheckReturnPaths(job, has_asked);
+    if (!job.next) continue;
+    ChoosePorts(job);
+    has_asked = true;
+  }
   if (has_asked) request_turn_();
 }
 
@@ -345,16 +318,6 @@ std::size_t TreeJobs::CountBroken(const fabric::Topology& topology) const {
     };
     return breaks(of.second.active) || breaks(of.second.next);
   }));
-}
-
-std::optional<TreeJobs::Repair> TreeJobs::Reroute(TreeJob& job) {
-  if (job.next && IsUsable(state_, *job.next)) return std::nullopt;  // it only waits for its ports
-  ForestRequest request = MakeRequest(job.spec, job.ranks, &job);
-  request.previous = NewestForestOf(job);
-  auto forest = RerouteForest(request, state_.paths);
-  if (!forest) return std::nullopt;
-  rerouted_.Add();
-  return Repair{.job = &job, .forest = std::make_shared<const JobForest>(std::move(*forest))};
 }
 
 void TreeJobs::HandleLinkChange(std::span<const fabric::LinkId> changed) {
@@ -370,14 +333,12 @@ void TreeJobs::HandleLinkChange(std::span<const fabric::LinkId> changed) {
     if (breaks && !job.broken_since) job.broken_since = loop_.Now();
     const BackupForest* ready = breaks ? failures_.Find(name, changed, failed) : nullptr;
     if (breaks) (ready != nullptr ? ready_hits_ : ready_misses_).Add();
-    if (ready != nullptr) {
-      repairs.push_back(
-          {&job, ready->forest, DecisionOrigin::kFailure,
-           DigestOf(ResidualCapacity(state_, failure_plans_, &job)) == ready->others});
-    } else if (auto repair = breaks ? Reroute(job) : std::nullopt) {
-      repairs.push_back(std::move(*repair));
-    } else {
+    if (ready == nullptr) {
       others.push_back(&job);
+    } else {
+      repairs.push_back(
+          {&job, ready->forest,
+           DigestOf(ResidualCapacity(state_, failure_plans_, &job)) == ready->others});
     }
   }
   for (const Repair& repair : repairs) {
@@ -385,26 +346,22 @@ void TreeJobs::HandleLinkChange(std::span<const fabric::LinkId> changed) {
     if (job.planning) job.planning->store(true);
     job.planning.reset();
     job.problem.clear();
-    Begin(job, repair.forest, repair.origin);
-    // Another forest may be faster than this one.
-    if (!repair.is_exact) Plan(job, repair.forest);
+    Begin(job, repair.forest, DecisionOrigin::kFailure);
+    // The residual capacity differs from the assumed one: a better forest may replace this one.
+    if (!repair.is_exact) Plan(job);
   }
-  for (TreeJob* job : others) Plan(*job, NewestForestOf(*job));
+  for (TreeJob* job : others) Plan(*job);
   for (auto& [name, job] : jobs_) {
     if (!job.active || job.active->verbs) continue;
-    ports_.ProbeReturnPaths(*job.active);
-    HandleReturnPaths(job);
-    if (!job.active->unknown_return_paths.empty()) request_turn_();
+    job.active->return_path_probed.assign(job.active->ports.size(), false);
+    bool has_asked = false;
+    CheckReturnPaths(job, has_asked);
+    if (has_asked) request_turn_();
   }
 }
 
 void TreeJobs::Tick(TimePoint now) {
   ports_.ReleaseRested(now);
-  for (auto& [name, job] : jobs_) {
-    if (!job.next) continue;
-    ChoosePorts(job);
-    request_turn_();
-  }
   failures_.Request();
 }
 

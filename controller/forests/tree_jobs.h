@@ -35,9 +35,8 @@ namespace espalier::controller {
 // one of its paths fails or is drained, when a port turns out to lead elsewhere, when a return path
 // has a dead link, and when an operator asks for it. The old plan stays in force until the new one
 // has all its ports. After a failure with a backup forest (BackupForestPlanner), the job takes it
-// at once. Without one, the broken connections take other paths at once (RerouteForest). Another
-// forest is then computed, and takes over if it is faster: unless the residual capacity is what the
-// backup forest assumes.
+// at once; if the residual capacity differs from what that forest assumes, another one is computed
+// and takes over if it differs.
 //
 // Thread safety: the controller's loop thread. The references must outlive it.
 class TreeJobs {
@@ -64,10 +63,9 @@ class TreeJobs {
   std::size_t CountBroken(const fabric::Topology& topology) const;
   // These links have changed their states, and flows have moved already.
   void HandleLinkChange(std::span<const fabric::LinkId> changed);
-  // The path map has changed for these keys.
-  void HandleFindings(const EdgePorts::Keys& changed);
-  // Recomputes all forests and returns how many. A new forest replaces one that is not faster, so
-  // that links which have come back are used again. One that is the same changes nothing.
+  // The path map has changed.
+  void HandleFindings();
+  // Recomputes all forests and returns how many. A forest that stays the same changes nothing.
   std::size_t ReplanAll();
   // Errors: kInvalidArgument where the rank is not that agent's.
   Result<void> HandleReport(AgentId agent, const wire::CollectiveReport& report);
@@ -96,7 +94,6 @@ class TreeJobs {
   struct Repair {
     TreeJob* job = nullptr;
     std::shared_ptr<const JobForest> forest;
-    DecisionOrigin origin = DecisionOrigin::kReactive;
     bool is_exact = false;  // a new computation would give the same forest
   };
 
@@ -104,10 +101,7 @@ class TreeJobs {
   void Start(const std::string& name, const Intent& intent);
   ForestRequest MakeRequest(const JobSpec& spec, std::vector<fabric::NodeId> ranks,
                             const TreeJob* job) const;
-  // `previous`, `prefers_new`: as in ForestRequest.
-  void Plan(TreeJob& job, std::shared_ptr<const JobForest> previous, bool prefers_new = false);
-  // A repair without a backup forest; none if the forest must be another one.
-  std::optional<Repair> Reroute(TreeJob& job);
+  void Plan(TreeJob& job);
   void TakeForest(const std::string& name, const std::shared_ptr<std::atomic<bool>>& planning,
                   Result<JobForest> forest);
   void Begin(TreeJob& job, std::shared_ptr<const JobForest> forest, DecisionOrigin origin);
@@ -117,9 +111,7 @@ class TreeJobs {
   void Deactivate(TreeJob& job);
   // Begins a next plan with the forest of the plan in force and other ports.
   void ReplacePorts(TreeJob& job, std::string_view why);
-  void HandleFindingsOf(TreeJob& job, const EdgePorts::Keys& changed, bool& has_asked);
-  // Gives a plan in force other ports if a return path has a dead link.
-  void HandleReturnPaths(TreeJob& job);
+  void CheckReturnPaths(TreeJob& job, bool& has_asked);
   void End(TreeJob& job);
 
   State& state_;
@@ -134,7 +126,6 @@ class TreeJobs {
   std::uint64_t plans_made_ = 0;
   Counter& forests_;
   Counter& dropped_;
-  Counter& rerouted_;
   LatencyHistogram& forest_seconds_;
   Counter& ready_hits_;
   Counter& ready_misses_;

@@ -202,15 +202,14 @@ Result<TreeCount> FinishFixed(const Problem& problem, const Rational& scale, std
   const auto inverse_rate = Rational::Quotient(scale, Rational(trees, 1));
   if (!capacity || !inverse_rate) return Overflow();
   if (!IsBalanced(problem, *capacity)) {
-    std::vector<std::int64_t> supply = problem.weight;
-    for (std::int64_t& roots : supply) roots *= trees;
-    TrimForTrees(problem, supply, *capacity);
+    TrimToCirculation(problem.node_count, problem.arcs, *capacity);
     if (!SupportsTrees(problem, *capacity, trees)) {
       return Fail(
           ErrorCode::kFailedPrecondition,
-          fmt::format("with {} trees per root, rounding puts nodes out of balance, and no balanced "
-                      "part of the capacities is as good (choose another number of trees)",
-                      trees));
+          fmt::format(
+              "with {} trees per root, the rounded capacities are not balanced at every node, and "
+              "no balanced part of them is as good (choose another number of trees)",
+              trees));
     }
   }
   return TreeCount{trees, scale, std::move(*capacity), *inverse_rate};

@@ -28,9 +28,8 @@ Result<TreeCount> CountTrees(const Problem& problem, const Optimality& optimalit
 
 // Returns the best scale for exactly `trees_per_weight` trees per unit of weight (ForestColl,
 // section B.5.4). The search is exact, among the U at which some floor(U * b) changes.
-// Rounding may put nodes of one-way links out of balance; capacity is then removed (TrimForTrees).
-// Errors: kInvalidArgument for k < 1; kFailedPrecondition if what is left is not as good;
-// kResourceExhausted on overflow.
+// Errors: kInvalidArgument for k < 1; kFailedPrecondition if the rounded capacities are not
+// balanced and no circulation within them is as good; kResourceExhausted on overflow.
 Result<TreeCount> CountTreesFixed(const Problem& problem, const Optimality& optimality,
                                   std::int64_t trees_per_weight, const Control& control = {});
 

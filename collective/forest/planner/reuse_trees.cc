@@ -78,8 +78,26 @@ class Selection {
   // Returns the remaining capacities without those that keep ranks from being balanced with the
   // source.
   std::vector<std::int64_t> TrimRest() const {
+    const std::int32_t source = problem_.node_count;
+    std::vector<Arc> arcs = problem_.arcs;
     std::vector<std::int64_t> capacity = capacity_;
-    TrimForTrees(problem_, rest_.weight, capacity);
+    std::vector<std::int64_t> surplus = rest_.weight;  // incoming minus outgoing
+    for (std::size_t a = 0; a < capacity_.size(); ++a) {
+      const Arc& arc = problem_.arcs[a];
+      if (problem_.IsRank(arc.head)) surplus[static_cast<std::size_t>(arc.head)] += capacity_[a];
+      if (problem_.IsRank(arc.tail)) surplus[static_cast<std::size_t>(arc.tail)] -= capacity_[a];
+    }
+    for (std::int32_t rank = 0; rank < problem_.rank_count; ++rank) {
+      const auto r = static_cast<std::size_t>(rank);
+      arcs.push_back({source, rank, 0});
+      capacity.push_back(rest_.weight[r]);
+      arcs.push_back({rank, source, 0});
+      capacity.push_back(std::max<std::int64_t>(surplus[r], 0));
+    }
+    // Only the source has too much incoming capacity, so no removed path continues from it and the
+    // supply stays whole.
+    TrimToCirculation(problem_.node_count + 1, arcs, capacity);
+    capacity.resize(capacity_.size());
     return capacity;
   }
 

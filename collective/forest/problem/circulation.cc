@@ -101,27 +101,4 @@ void TrimToCirculation(std::int32_t node_count, std::span<const Arc> arcs,
   Trimmer(node_count, arcs, capacity).Run();
 }
 
-void TrimForTrees(const Problem& problem, std::span<const std::int64_t> supply,
-                  std::vector<std::int64_t>& capacity) {
-  const std::int32_t source = problem.node_count;
-  std::vector<Arc> arcs = problem.arcs;
-  std::vector<std::int64_t> surplus(supply.begin(), supply.end());  // incoming minus outgoing
-  for (std::size_t a = 0; a < problem.arcs.size(); ++a) {
-    const Arc& arc = problem.arcs[a];
-    if (problem.IsRank(arc.head)) surplus[static_cast<std::size_t>(arc.head)] += capacity[a];
-    if (problem.IsRank(arc.tail)) surplus[static_cast<std::size_t>(arc.tail)] -= capacity[a];
-  }
-  for (std::int32_t rank = 0; rank < problem.rank_count; ++rank) {
-    const auto r = static_cast<std::size_t>(rank);
-    arcs.push_back({source, rank, 0});
-    capacity.push_back(supply[r]);
-    arcs.push_back({rank, source, 0});
-    capacity.push_back(std::max<std::int64_t>(surplus[r], 0));
-  }
-  // A removed path may pass the source. The supply stays whole nevertheless: more then returns from
-  // the rank to which the path goes on.
-  TrimToCirculation(problem.node_count + 1, arcs, capacity);
-  capacity.resize(problem.arcs.size());
-}
-
 }  // namespace espalier::forest

@@ -20,13 +20,4 @@ namespace espalier::forest {
 void TrimToCirculation(std::int32_t node_count, std::span<const Arc> arcs,
                        std::vector<std::int64_t>& capacity);
 
-// The same for capacities that carry trees: a source puts `supply` into each rank, and what enters
-// a rank and does not leave it returns to the source. So only switches, and ranks that more leaves
-// than enters, lose capacity (ForestColl, Theorem 25: edge splitting needs balance, and the return
-// gives it to the ranks). Trees leave a rank any number of times but enter it once, so ranks that
-// more enters are usual.
-// supply: by rank, the number of its trees.
-void TrimForTrees(const Problem& problem, std::span<const std::int64_t> supply,
-                  std::vector<std::int64_t>& capacity);
-
 }  // namespace espalier::forest

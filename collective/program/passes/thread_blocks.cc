@@ -52,9 +52,8 @@ class Rank {
     clocks_.assign(blocks_.size(), std::vector<std::int32_t>(blocks_.size(), 0));
   }
 
-  // `is_needed`: later instructions depend on this one, so the result has its clock.
   Placed Place(const Instruction& instruction, std::int32_t block, std::int32_t position,
-               std::vector<const Placed*> before, bool is_needed) {
+               std::vector<const Placed*> before) {
     Step step{.op = instruction.op,
               .source = instruction.source,
               .destination = instruction.destination,
@@ -72,7 +71,7 @@ class Rank {
     steps.push_back(std::move(step));
     latest_[At(block)] = position;
     clock[At(block)] = number + 1;
-    return {block, number, is_needed ? clock : std::vector<std::int32_t>()};
+    return {block, number, clock};
   }
 
   std::vector<ThreadBlock> Take() { return std::move(blocks_); }
@@ -95,8 +94,7 @@ class Rank {
 // implies needs no dependency; another one is added and merges the clock of the step that it names.
 //
 // Invariant: clocks_[b][c] is the number of steps of block c that precede the next step of block b.
-// Cost: instructions and edges times the blocks of a rank. A clock is dropped with its last use, as
-// all clocks together would be the largest part of the memory.
+// Cost: instructions and edges times the blocks of a rank.
 // Source: GC3, section 5.2; vector clocks after Fidge and Mattern.
 class Assigner {
  public:
@@ -111,7 +109,6 @@ class Assigner {
       position[At(order_[i])] = static_cast<std::int32_t>(i);
     }
     std::vector<Placed> placed(order_.size());
-    std::vector<std::int32_t> followers = CountFollowers();  // not placed yet
     for (const std::int32_t id : order_) {
       const Instruction& instruction = dag_.instructions[At(id)];
       std::vector<std::int32_t> after = instruction.after;
@@ -121,11 +118,7 @@ class Assigner {
       Rank& rank = ranks_[At(instruction.rank)];
       const std::int32_t block =
           rank.Find(PeerFrom(instruction), PeerTo(instruction), instruction.channel);
-      placed[At(id)] = rank.Place(instruction, block, position[At(id)], std::move(before),
-                                  followers[At(id)] > 0);
-      for (const std::int32_t other : after) {
-        if (--followers[At(other)] == 0) placed[At(other)].clock = std::vector<std::int32_t>();
-      }
+      placed[At(id)] = rank.Place(instruction, block, position[At(id)], std::move(before));
     }
     std::vector<RankProgram> programs;
     for (std::size_t i = 0; i < ranks_.size(); ++i) {
@@ -146,14 +139,6 @@ class Assigner {
   std::int32_t PeerTo(const Instruction& instruction) const {
     if (instruction.sends_to == kNone) return kNoPeer;
     return dag_.instructions[At(instruction.sends_to)].rank;
-  }
-
-  std::vector<std::int32_t> CountFollowers() const {
-    std::vector<std::int32_t> followers(order_.size(), 0);
-    for (const Instruction& instruction : dag_.instructions) {
-      for (const std::int32_t other : instruction.after) ++followers[At(other)];
-    }
-    return followers;
   }
 
   void CreateBlocks() {

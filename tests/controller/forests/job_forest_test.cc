@@ -86,7 +86,7 @@ TEST(JobForest, AvoidsALinkThatIsDown) {
     EXPECT_FALSE(link.starts_with("leaf1--spine2")) << link;
   }
   EXPECT_FALSE(
-      program::Verify(*program::DecodeProgram(forest->program->Whole())).violation.has_value());
+      program::Verify(*program::DecodeProgram(forest->program.Whole())).violation.has_value());
 }
 
 TEST(JobForest, UsesTheResidualCapacity) {
@@ -117,7 +117,7 @@ TEST(JobForest, OfEveryCollective) {
     const auto forest = BuildJobForest(request);
     ASSERT_TRUE(forest.has_value()) << forest.error().message;
     EXPECT_FALSE(
-        program::Verify(*program::DecodeProgram(forest->program->Whole())).violation.has_value());
+        program::Verify(*program::DecodeProgram(forest->program.Whole())).violation.has_value());
     EXPECT_GT(forest->algbw_gbps, 0);
   }
 }
@@ -175,7 +175,7 @@ TEST(JobForest, RelaysOverRanksIfTheBestForestNeedsADetour) {
       EXPECT_FALSE(edge.from / 2 + edge.to / 2 == 1) << edge.from << " to " << edge.to;
     }
     EXPECT_FALSE(
-        program::Verify(*program::DecodeProgram(forest->program->Whole())).violation.has_value());
+        program::Verify(*program::DecodeProgram(forest->program.Whole())).violation.has_value());
   }
   // Without leaf 2 there is no relay.
   ForestRequest request = MakeRequest(topology);

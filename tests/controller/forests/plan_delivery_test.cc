@@ -26,7 +26,7 @@ TEST_F(PlanDeliveryTest, GivesEveryRankItsPlanWithPortsThatTakeTheForestsPaths) 
   EXPECT_EQ(plan.address, cluster_.Address(3));
   EXPECT_EQ(plan.listen_port, wire::kRoceV2Port);
   EXPECT_TRUE(plan.offload);
-  EXPECT_EQ(plan.program, JobOf().active->forest->program->Whole()) << "as of an older agent";
+  EXPECT_EQ(plan.program, JobOf().active->forest->program.Whole()) << "as of an older agent";
 }
 
 TEST_F(PlanDeliveryTest, EachRankGetsItsOwnPartOfTheProgram) {
@@ -35,7 +35,7 @@ TEST_F(PlanDeliveryTest, EachRankGetsItsOwnPartOfTheProgram) {
     cluster_.Connect(host);
   }
   Start(Spec());
-  const program::EncodedProgram& whole = *JobOf().active->forest->program;
+  const program::EncodedProgram& whole = JobOf().active->forest->program;
   for (int host = 0; host < 8; ++host) {
     const wire::RankPlan& plan =
         cluster_.host(host).plans.at({"train", static_cast<std::uint32_t>(host)});

@@ -191,50 +191,13 @@ struct Aside {
   }
 };
 
-ControllerOptions OptionsAside(Aside& aside) {
+TEST(TreeJobsAside, AnOutdatedForestIsDropped) {
+  Aside aside;
   ControllerOptions options{.fabric_hashes_protocol = false, .plan_ahead = false};
   options.background = [&](auto work, auto done) {
     aside.waiting.emplace_back(std::move(work), std::move(done));
   };
-  return options;
-}
-
-// The broken connections take other paths at once, with the program that is in force; the search
-// for a faster forest comes later.
-TEST(TreeJobsAside, AFailureWaitsForNoForest) {
-  Aside aside;
-  Cluster cluster(kFastHosts, OptionsAside(aside));
-  cluster.ConnectAll();
-  JobSpec spec{.name = "train", .ranks = {}};
-  for (int i = 0; i < 8; ++i) spec.ranks.push_back("h" + std::to_string(i));
-  cluster.controller().actions().StartJob(spec, {}, [](const auto&) {});
-  cluster.Settle();
-  aside.RunOne();
-  cluster.Settle();
-  const TreeJob& job = cluster.controller().jobs().all().at("train");
-  ASSERT_TRUE(job.active.has_value());
-  const auto before = job.active->forest;
-  const std::uint64_t version = job.active->version;
-  ASSERT_TRUE(cluster.ChangeLink("leaf1--spine2", IntentAction::kFail).has_value());
-  cluster.Settle();
-  EXPECT_EQ(cluster.CounterValue("espalier_controller_forests_rerouted_total"), 1);
-  EXPECT_GT(job.active->version, version);
-  EXPECT_EQ(job.active->forest->program, before->program);
-  EXPECT_TRUE(IsUsable(cluster.state(), *job.active));
-  EXPECT_TRUE(cluster.host(0).plans.at({"train", 0}).urgent);
-  ASSERT_EQ(aside.waiting.size(), 1U);
-  EXPECT_EQ(cluster.controller().jobs().StatusOf(job), JobStatus::kPlanning);
-  const double at_once = job.active->forest->algbw_gbps;
-  aside.RunOne();
-  cluster.Settle();
-  EXPECT_EQ(cluster.controller().jobs().StatusOf(job), JobStatus::kReady);
-  EXPECT_GE(job.active->forest->algbw_gbps, at_once);
-  EXPECT_EQ(cluster.CounterValue("espalier_controller_forests_dropped_total"), 0);
-}
-
-TEST(TreeJobsAside, AnOutdatedForestIsDropped) {
-  Aside aside;
-  Cluster cluster(kFastHosts, OptionsAside(aside));
+  Cluster cluster(kFastHosts, options);
   cluster.ConnectAll();
   JobSpec spec{.name = "train", .ranks = {"h0", "h2", "h4", "h6"}};
   std::optional<Result<ActionOutcome>> started;

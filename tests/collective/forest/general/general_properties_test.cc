@@ -107,7 +107,7 @@ TEST(RandomGraphs, RefuseNumbersOfTreesWhoseCapacitiesCannotBeBalanced) {
       }
       ++refused;
       ASSERT_EQ(count.error().code, ErrorCode::kFailedPrecondition);
-      EXPECT_THAT(count.error().message, testing::HasSubstr("rounding puts nodes out of balance"));
+      EXPECT_THAT(count.error().message, testing::HasSubstr("are not balanced at every node"));
       EXPECT_THAT(count.error().message,
                   testing::HasSubstr("with " + std::to_string(k) + " trees per root"));
       // A free number of trees is always possible.
